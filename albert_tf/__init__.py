@@ -1,0 +1,1 @@
+"""ALBERT for TensorFlow 2: model, training, answers and export."""

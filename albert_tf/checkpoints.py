@@ -1,0 +1,224 @@
+"""Checkpoints: published TensorFlow 1 weights in, own training state in and out.
+
+Own checkpoints hold every weight under its released name as well, so one reader by name
+serves both, whatever the Python classes around the variables become.
+"""
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+# What the original's optimizers and loop leave in a checkpoint beside the weights.
+_TRAINING_STATE = re.compile(
+    r"/(adam_m|adam_v|lamb_m|lamb_v|m|v|Adam|Adam_1|LAMB|LAMB_1)$"
+    r"|^global_step$|^beta[12]_power(_\d+)?$"
+)
+# A weight's key in an own checkpoint: TensorFlow writes "/" in a name as ".S".
+_OWN_WEIGHT = re.compile(r"^weights/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
+_OWN_MARK = "_CHECKPOINTABLE_OBJECT_GRAPH"
+# What TensorFlow's reader raises for files that are missing, cut off or altered.
+_BROKEN_FILE = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
+# Weights outside the encoder: every task has its own.
+HEADS = r"^(?!bert/)"
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadReport:
+    """What became of every name of a checkpoint and of a model.
+
+    Attributes:
+      loaded: names that were copied into the model.
+      missing: model variables that the checkpoint lacks; they keep their values.
+      unused: weights of the checkpoint that the model lacks.
+      ignored: optimizer slots and counters, left out by name.
+    """
+
+    loaded: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+    def __str__(self):
+        parts = []
+        for field in dataclasses.fields(self):
+            names = getattr(self, field.name)
+            # Names of loaded weights and of slots are many and say little.
+            listed = field.name in ("missing", "unused") and names
+            parts.append(
+                f"{len(names)} {field.name}" + (f" ({_few(names)})" if listed else "")
+            )
+        return ", ".join(parts)
+
+
+def released_name(variable: tf.Variable) -> str:
+    """The name of a variable in released checkpoints."""
+    return variable.name.split(":")[0]
+
+
+def training_checkpoint(model: tf.Module, optimizer) -> tf.train.Checkpoint:
+    """The whole state of a run, keyed by released names: save and restore this.
+
+    Args:
+      model: its variables become `weights`.
+      optimizer: a built `optimization` optimizer: its moments and its step.
+    """
+    names = [released_name(variable) for variable in model.trainable_variables]
+    state = {
+        "weights": {released_name(v): v for v in model.variables},
+        "global_step": optimizer.iterations,
+    }
+    for moment, slots in optimizer.moments.items():
+        state[moment] = dict(zip(names, slots, strict=True))
+    return tf.train.Checkpoint(**state)
+
+
+def load_tf1_checkpoint(
+    model: tf.Module, prefix_or_dir: str | os.PathLike, strict: bool = True
+) -> LoadReport:
+    """Copies a TensorFlow 1 checkpoint with the released names into a model.
+
+    Args:
+      model: an encoder or a model on one.
+      prefix_or_dir: as `find_checkpoint` takes it.
+      strict: whether a weight of either side without its counterpart is an error.
+    Returns:
+      The report; optimizer slots and `global_step` are in `ignored`.
+    Raises:
+      FileNotFoundError: no checkpoint there.
+      ValueError: a shape differs; or, when strict, a name is missing or unused.
+    """
+    everything = "" if not strict else None
+    return load_weights(model, prefix_or_dir, everything, everything)
+
+
+def load_weights(
+    model: tf.Module,
+    prefix_or_dir: str | os.PathLike,
+    missing_ok: str | None = None,
+    unused_ok: str | None = None,
+) -> LoadReport:
+    """Copies the weights of an own or a TensorFlow 1 checkpoint into a model.
+
+    Args:
+      model: an encoder or a model on one.
+      prefix_or_dir: as `find_checkpoint` takes it.
+      missing_ok: regular expression of names that the checkpoint may lack, `HEADS` for
+        instance; None: no name.
+      unused_ok: the same of names that the model may lack.
+    Returns:
+      The report.
+    Raises:
+      FileNotFoundError: no checkpoint there.
+      ValueError: a shape differs, a name without counterpart is not excused, or a
+        file is cut off; the model is left as it was.
+    """
+    prefix = find_checkpoint(prefix_or_dir)
+    reader = _open_reader(prefix)
+    shapes = reader.get_variable_to_shape_map()
+    keys, ignored = _weight_keys(shapes)
+    variables = {released_name(v): v for v in model.variables}
+    report = LoadReport(
+        loaded=tuple(sorted(set(variables) & set(keys))),
+        missing=tuple(sorted(set(variables) - set(keys))),
+        unused=tuple(sorted(set(keys) - set(variables))),
+        ignored=tuple(sorted(ignored)),
+    )
+    for names, excuse in ((report.missing, missing_ok), (report.unused, unused_ok)):
+        if any(excuse is None or not re.search(excuse, name) for name in names):
+            raise ValueError(
+                f"Checkpoint {prefix} does not match the model: {report}. Use the "
+                "albert_config.json that belongs to it."
+            )
+    for name in report.loaded:
+        stored, own = list(shapes[keys[name]]), variables[name].shape.as_list()
+        if stored != own:
+            raise ValueError(
+                f"Checkpoint {prefix} holds {name} of shape {stored}, the model's is "
+                f"{own}: use the albert_config.json that belongs to the checkpoint."
+            )
+    # All are read before one is assigned, so that a broken file changes nothing.
+    tensors = _read_tensors(reader, prefix, [keys[name] for name in report.loaded])
+    for name, tensor in zip(report.loaded, tensors, strict=True):
+        variables[name].assign(tensor)
+    return report
+
+
+def find_checkpoint(prefix_or_dir: str | os.PathLike) -> str:
+    """The prefix of the checkpoint that a path names.
+
+    Args:
+      prefix_or_dir: the path up to `.index`; one of the checkpoint's files; an output
+        folder of training, whose latest is taken; or a folder of exactly one.
+    Raises:
+      FileNotFoundError: no checkpoint there.
+      ValueError: a folder of several that does not say which is the latest.
+    """
+    path = Path(prefix_or_dir)
+    latest = tf.train.latest_checkpoint(path) if path.is_dir() else None
+    if latest:
+        return latest
+    if path.is_dir():
+        indexes = sorted(path.glob("*.index"))
+        if len(indexes) > 1:
+            names = _few([index.stem for index in indexes])
+            raise ValueError(f"{path} holds several checkpoints, name one: {names}.")
+        prefix = indexes[0].with_suffix("") if indexes else path
+    else:
+        name = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
+        prefix = path.with_name(name)
+    if not Path(f"{prefix}.index").is_file():
+        raise FileNotFoundError(
+            f"No checkpoint {str(prefix_or_dir)!r}: pass the path up to '.index' or "
+            "the folder that holds it."
+        )
+    return str(prefix)
+
+
+def read_global_step(prefix: str) -> int:
+    """Optimizer steps that made a checkpoint; 0 where it does not say."""
+    reader = _open_reader(prefix)
+    for key in ("global_step/.ATTRIBUTES/VARIABLE_VALUE", "global_step"):
+        if reader.has_tensor(key):
+            return int(_read_tensors(reader, prefix, [key])[0])
+    return 0
+
+
+def _weight_keys(shapes: Mapping) -> tuple[dict[str, str], set[str]]:
+    """Released name -> key of each weight, and the keys of training state."""
+    if _OWN_MARK in shapes:
+        matches = {key: _OWN_WEIGHT.match(key) for key in shapes}
+        keys = {m[1].replace(".S", "/"): key for key, m in matches.items() if m}
+    else:
+        keys = {key: key for key in shapes if not _TRAINING_STATE.search(key)}
+    return keys, set(shapes) - set(keys.values()) - {_OWN_MARK}
+
+
+def _open_reader(prefix: str):
+    try:
+        return tf.train.load_checkpoint(prefix)
+    except _BROKEN_FILE as error:
+        raise _unreadable(prefix, error) from error
+
+
+def _read_tensors(reader, prefix: str, keys: Sequence[str]) -> list[np.ndarray]:
+    try:
+        return [reader.get_tensor(key) for key in keys]
+    except _BROKEN_FILE as error:
+        raise _unreadable(prefix, error) from error
+
+
+def _unreadable(prefix: str, error: Exception) -> ValueError:
+    return ValueError(
+        f"Checkpoint {prefix} cannot be read: copy its .index and .data files again "
+        f"({error})."
+    )
+
+
+def _few(names: Sequence[str], limit: int = 5) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

@@ -1,0 +1,284 @@
+"""Settings as frozen dataclasses that stop a wrong value when they are made."""
+
+import dataclasses
+import difflib
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+# Keys of released configuration files that change nothing.
+_IGNORED_KEYS = frozenset(
+    {
+        "net_structure_type",
+        "gap_size",
+        "num_memory_blocks",
+        "down_scale_factor",
+        "ln_type",
+        "layers_to_keep",
+    }
+)
+_ACTIVATIONS = ("gelu", "relu", "tanh", "linear")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+@dataclasses.dataclass(frozen=True)
+class AlbertConfig:
+    """Shape of an ALBERT model, under the released key names.
+
+    The defaults, which stand in for keys that a file leaves out, are the original's:
+    those of ALBERT-xxlarge. Every file states `vocab_size`.
+
+    Attributes:
+      vocab_size: V, pieces in the vocabulary.
+      embedding_size: E, width of the embedding tables (128 in the paper).
+      hidden_size: H, width of the layers.
+      num_hidden_layers: L, layers that are applied.
+      num_hidden_groups: distinct parameter sets that the layers share (1 in the paper).
+      num_attention_heads: N; H must be a multiple of it.
+      intermediate_size: width inside the feed-forward part (4H in the paper).
+      inner_group_num: transformer blocks in one layer.
+      hidden_act: "gelu" (its tanh form), "relu", "tanh" or "linear".
+      hidden_dropout_prob: probability of dropping after embeddings and sub-layers.
+      attention_probs_dropout_prob: probability of dropping an attention weight.
+      max_position_embeddings: longest input, in pieces.
+      type_vocab_size: number of segments.
+      initializer_range: standard deviation of the truncated normal initialiser.
+      attention_groups: distinct attention parameter sets; None: num_hidden_groups.
+      ffn_groups: distinct feed-forward parameter sets; None: num_hidden_groups.
+    """
+
+    vocab_size: int
+    embedding_size: int = 128
+    hidden_size: int = 4096
+    num_hidden_layers: int = 12
+    num_hidden_groups: int = 1
+    num_attention_heads: int = 64
+    intermediate_size: int = 16384
+    inner_group_num: int = 1
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    attention_groups: int | None = None
+    ffn_groups: int | None = None
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            self._check_field(field.name)
+        heads, hidden = self.num_attention_heads, self.hidden_size
+        _require(
+            hidden % heads == 0,
+            "hidden_size must be a multiple of num_attention_heads. Received "
+            f"{hidden} and {heads}: change one of them.",
+        )
+        for name, groups in self.groups.items():
+            _require(
+                self.num_hidden_layers % groups == 0,
+                f"{name} must divide num_hidden_layers. Received {groups} and "
+                f"{self.num_hidden_layers}: change one of them.",
+            )
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """How many parameter sets the layers share, a sub-layer kind each."""
+        return {
+            "num_hidden_groups": self.num_hidden_groups,
+            "attention_groups": self.attention_groups or self.num_hidden_groups,
+            "ffn_groups": self.ffn_groups or self.num_hidden_groups,
+        }
+
+    def _check_field(self, name: str) -> None:
+        value = getattr(self, name)
+        if name == "hidden_act":
+            _require(
+                value in _ACTIVATIONS,
+                f"hidden_act must be one of {', '.join(_ACTIVATIONS)}. "
+                f"Received {value!r}.",
+            )
+        elif name.endswith("_prob"):
+            _require(
+                _is_number(value) and 0 <= value < 1,
+                f"{name} must be a probability in [0, 1). Received {value!r}.",
+            )
+        elif name == "initializer_range":
+            _require(
+                _is_number(value) and value > 0,
+                f"{name} must be above 0. Received {value!r}.",
+            )
+        elif not (value is None and name in ("attention_groups", "ffn_groups")):
+            _require(
+                _is_count(value, 1),
+                f"{name} must be a whole number above 0. Received {value!r}.",
+            )
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "AlbertConfig":
+        """A configuration from released keys.
+
+        Raises:
+          ValueError: an unknown key (the nearest is suggested), one that is missing, or
+            a value out of range.
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        for key in values:
+            if key not in known and key not in _IGNORED_KEYS:
+                near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+                raise ValueError(f"Unknown key {key!r}: did you mean {near!r}?")
+        _require("vocab_size" in values, "The key 'vocab_size' is missing: add it.")
+        return cls(**{key: values[key] for key in values if key in known})
+
+    @classmethod
+    def from_json(cls, path: str | os.PathLike) -> "AlbertConfig":
+        """Reads a released or own `albert_config.json`.
+
+        Raises:
+          FileNotFoundError: no such file.
+          ValueError: as `from_dict`, with the file's name.
+        """
+        if not Path(path).is_file():
+            raise FileNotFoundError(
+                f"No configuration file {str(path)!r}: see configs/ for the models."
+            )
+        try:
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+            _require(isinstance(values, dict), "It must hold one JSON object.")
+            return cls.from_dict(values)
+        except ValueError as error:
+            raise ValueError(f"Configuration file {str(path)!r}: {error}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Released keys and values; sharing keys only where they were set."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+    def to_json(self, path: str | os.PathLike) -> None:
+        """Writes `to_dict` as JSON."""
+        text = json.dumps(self.to_dict(), indent=2) + "\n"
+        Path(path).write_text(text, encoding="utf-8")
+
+    def replace(self, **changes: Any) -> "AlbertConfig":
+        """A copy with some values changed, checked again."""
+        return dataclasses.replace(self, **changes)
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """The optimizer and its learning rate; the paper's section 4.1 as defaults.
+
+    Attributes:
+      optimizer: "lamb" or "adamw".
+      learning_rate: the peak that warm-up aims at.
+      num_train_steps: optimizer steps until the rate is `end_learning_rate`.
+      num_warmup_steps: steps of linear warm-up; 0: none.
+      start_warmup_step: the step that warm-up starts at; the rate is 0 before it.
+      poly_power: power of the polynomial decay; 1.0 is linear.
+      end_learning_rate: the rate after the last step.
+      weight_decay: decoupled decay; not on LayerNorm and biases.
+      beta_1: decay rate of the first moment.
+      beta_2: decay rate of the second moment.
+      epsilon: added to the root of the second moment.
+      clip_norm: bound of the gradients' global norm.
+    """
+
+    optimizer: str = "lamb"
+    learning_rate: float = 0.00176
+    num_train_steps: int = 125_000
+    num_warmup_steps: int = 3_125
+    start_warmup_step: int = 0
+    poly_power: float = 1.0
+    end_learning_rate: float = 0.0
+    weight_decay: float = 0.01
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-6
+    clip_norm: float = 1.0
+
+    def __post_init__(self):
+        _require(
+            self.optimizer in ("lamb", "adamw"),
+            f"optimizer must be lamb or adamw. Received {self.optimizer!r}.",
+        )
+        for name in ("num_warmup_steps", "start_warmup_step"):
+            value = getattr(self, name)
+            _require(
+                _is_count(value, 0),
+                f"{name} must be a whole number of at least 0. Received {value!r}.",
+            )
+        _require(
+            _is_count(self.num_train_steps, 1),
+            f"num_train_steps must be above 0. Received {self.num_train_steps!r}.",
+        )
+        for name in ("learning_rate", "poly_power", "epsilon", "clip_norm"):
+            value = getattr(self, name)
+            _require(
+                _is_number(value) and value > 0,
+                f"{name} must be above 0. Received {value!r}.",
+            )
+        for name in ("weight_decay", "end_learning_rate"):
+            value = getattr(self, name)
+            _require(
+                _is_number(value) and value >= 0,
+                f"{name} must be at least 0. Received {value!r}.",
+            )
+        for name in ("beta_1", "beta_2"):
+            value = getattr(self, name)
+            _require(
+                _is_number(value) and 0 <= value < 1,
+                f"{name} must be in [0, 1). Received {value!r}.",
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """How long, how large and how often: the loop's settings.
+
+    Attributes:
+      output_dir: folder of checkpoints, events and `results.json`.
+      train_batch_size: rows in one optimizer step, over all replicas.
+      eval_batch_size: rows in one evaluation step, over all replicas.
+      iterations_per_loop: steps inside one graph call, and between log lines.
+      save_checkpoints_steps: steps between checkpoints.
+      keep_checkpoint_max: checkpoints that are kept; 0: all.
+      max_eval_steps: evaluation batches at most; 0: the whole set.
+      random_seed: of initial weights, dropout and the order of rows.
+    """
+
+    output_dir: str
+    train_batch_size: int = 4096
+    eval_batch_size: int = 64
+    iterations_per_loop: int = 1_000
+    save_checkpoints_steps: int = 5_000
+    keep_checkpoint_max: int = 5
+    max_eval_steps: int = 0
+    random_seed: int = 12345
+
+    def __post_init__(self):
+        _require(bool(self.output_dir), "output_dir is empty: pass --output_dir.")
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            lowest = 0 if field.name in _ZERO_ALLOWED else 1
+            _require(
+                field.name == "output_dir" or _is_count(value, lowest),
+                f"{field.name} must be a whole number of at least {lowest}. "
+                f"Received {value!r}.",
+            )
+
+
+_ZERO_ALLOWED = ("keep_checkpoint_max", "max_eval_steps", "random_seed")
+
+
+def _is_number(value: Any) -> bool:
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    return real and math.isfinite(value)
+
+
+def _is_count(value: Any, lowest: int) -> bool:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and value >= lowest

@@ -1,0 +1,104 @@
+"""Heads on the encoder, and the models that tasks train.
+
+Letters in shapes: B batch, S sequence, P predictions, E embedding, H hidden,
+V vocabulary.
+"""
+
+import tensorflow as tf
+import tf_keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.encoder import AlbertEncoder, Initializer, LayerNorm, Projection
+
+
+class MaskedLanguageModelHead(tf_keras.layers.Layer):
+    """Scores over the vocabulary at masked positions, tied to the piece embeddings."""
+
+    def __init__(self, config: AlbertConfig, initializer: Initializer, **kwargs):
+        super().__init__(**kwargs)
+        scope = "cls/predictions"
+        self.transform = Projection(
+            f"{scope}/transform/dense",
+            (config.hidden_size, config.embedding_size),
+            initializer,
+            config.hidden_act,
+        )
+        self.layer_norm = LayerNorm(
+            f"{scope}/transform/LayerNorm", config.embedding_size, initializer
+        )
+        self.output_bias = initializer.constant(
+            f"{scope}/output_bias", (config.vocab_size,), 0.0
+        )
+
+    def call(self, sequence_output, positions, embedding_table):
+        """Args:
+          sequence_output: [B, S, H].
+          positions: int32 [B, P]; only these are scored.
+          embedding_table: float32 [V, E].
+        Returns:
+          logits, float32 [B, P, V].
+        """
+        masked = tf.gather(sequence_output, positions, batch_dims=1)
+        transformed = self.layer_norm(self.transform(masked))
+        table = tf.cast(embedding_table, self.compute_dtype)
+        flat = tf.reshape(transformed, [-1, table.shape[1]])
+        logits = tf.matmul(flat, table, transpose_b=True)
+        logits = tf.cast(logits, tf.float32) + self.output_bias
+        batch, predictions = tf.unstack(tf.shape(positions))
+        return tf.reshape(logits, [batch, predictions, table.shape[0]])
+
+
+class SentenceOrderHead(tf_keras.layers.Layer):
+    """Two classes from the pooled output: 0 in order, 1 swapped (section 3.1)."""
+
+    def __init__(self, config: AlbertConfig, initializer: Initializer, **kwargs):
+        super().__init__(**kwargs)
+        scope = "cls/seq_relationship"
+        # The released kernel lies with its classes first.
+        self.output_weights = initializer.weights(
+            f"{scope}/output_weights", (2, config.hidden_size)
+        )
+        self.output_bias = initializer.constant(f"{scope}/output_bias", (2,), 0.0)
+
+    def call(self, pooled_output):
+        """[B, H] -> logits, float32 [B, 2]."""
+        pooled = tf.cast(pooled_output, tf.float32)
+        return tf.matmul(pooled, self.output_weights, transpose_b=True) + (
+            self.output_bias
+        )
+
+
+class PretrainingModel(tf_keras.Model):
+    """The encoder with the masked-language-model and sentence-order heads."""
+
+    def __init__(self, config: AlbertConfig, seed: int | None = None, **kwargs):
+        """Args:
+        config: the model's shape.
+        seed: of the initial weights; None takes fresh entropy.
+        """
+        super().__init__(**kwargs)
+        initializer = Initializer(config.initializer_range, seed)
+        self.encoder = AlbertEncoder(config, seed)
+        self.masked_lm = MaskedLanguageModelHead(config, initializer)
+        self.sentence_order = SentenceOrderHead(config, initializer)
+
+    def call(self, inputs, training=False, dropout_seed=None):
+        """Scores one batch of pretraining rows.
+
+        Args:
+          inputs: the encoder's, and `masked_lm_positions`, int32 [B, P].
+          training: whether to drop.
+          dropout_seed: as the encoder's.
+        Returns:
+          dict of `masked_lm_logits` float32 [B, P, V] and `sentence_order_logits`
+          float32 [B, 2].
+        """
+        encoded = self.encoder(inputs, training=training, dropout_seed=dropout_seed)
+        return {
+            "masked_lm_logits": self.masked_lm(
+                encoded["sequence_output"],
+                inputs["masked_lm_positions"],
+                self.encoder.embedding_table,
+            ),
+            "sentence_order_logits": self.sentence_order(encoded["pooled_output"]),
+        }

@@ -1,0 +1,309 @@
+"""The on-disk contract: features of each record kind, files, and their sidecars.
+
+A record file `NAME.tfrecord` never travels alone: `NAME.tfrecord.json` beside it, the
+sidecar, says how many rows it holds, their feature spec, and the vocabulary, casing,
+lengths and seed that made them. The sidecar is written last, so a file that has one is
+whole. On disk the released names and types stay (int64, but for the mask's weights).
+"""
+
+import dataclasses
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FORMAT_VERSION = 1
+_SIDECAR_SUFFIX = ".json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One feature of a row: its fixed shape and its dtype on disk."""
+
+    shape: tuple[int, ...]
+    dtype: str = "int64"
+
+    @property
+    def size(self) -> int:
+        """Number of values that a row stores."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+Features = Mapping[str, Feature]
+
+
+def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> Features:
+    """Features of a pretraining row, under the released names.
+
+    Args:
+      max_seq_length: S, pieces in a row, padding included.
+      max_predictions_per_seq: P, masked positions in a row, padding included.
+    Returns:
+      `masked_lm_weights` is 1.0 for a prediction, 0.0 for padding;
+      `next_sentence_labels` is 0 for segments in order, 1 for swapped ones;
+      `token_boundary` is 1 where a piece starts a word.
+    """
+    sequence = Feature((max_seq_length,))
+    predictions = Feature((max_predictions_per_seq,))
+    return {
+        "input_ids": sequence,
+        "input_mask": sequence,
+        "segment_ids": sequence,
+        "token_boundary": sequence,
+        "masked_lm_positions": predictions,
+        "masked_lm_ids": predictions,
+        "masked_lm_weights": Feature((max_predictions_per_seq,), "float32"),
+        "next_sentence_labels": Feature((1,)),
+    }
+
+
+def sidecar_path(path: str | os.PathLike) -> Path:
+    """Where the sidecar of a record file lies."""
+    return Path(f"{path}{_SIDECAR_SUFFIX}")
+
+
+def write_records(
+    path: str | os.PathLike,
+    rows: Iterable[Mapping[str, Sequence]],
+    features: Features,
+    metadata: Mapping[str, Any],
+) -> int:
+    """Writes rows and then their sidecar; neither appears under its name before whole.
+
+    Args:
+      path: the record file; its folder is made if missing.
+      rows: mappings from every feature's name to its values.
+      features: the spec that every row must meet.
+      metadata: JSON values kept in the sidecar: vocabulary, casing, seed, settings.
+    Returns:
+      The number of rows.
+    Raises:
+      ValueError: a row lacks a feature or has another number of values.
+      OSError: the folder cannot be written, or its disk is full.
+    """
+    import tensorflow as tf
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    count = 0
+    try:
+        # Opened first so that a folder without leave to write is an OSError.
+        partial.touch()
+        with tf.io.TFRecordWriter(str(partial)) as writer:
+            for row in rows:
+                writer.write(serialize_row(row, features))
+                count += 1
+        _sync(partial)
+        # Not sooner: a failure leaves older rows and their sidecar as they were.
+        sidecar_path(path).unlink(missing_ok=True)
+        os.replace(partial, path)
+    except tf.errors.OpError as error:
+        raise OSError(f"{path} cannot be written: {error.message}.") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    sidecar = {
+        "format_version": FORMAT_VERSION,
+        "rows": count,
+        "features": {n: dataclasses.asdict(f) for n, f in features.items()},
+        **metadata,
+    }
+    write_json(sidecar_path(path), sidecar)
+    return count
+
+
+def write_json(path: str | os.PathLike, value: Any) -> None:
+    """Writes JSON; as `write_whole`."""
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    write_whole(path, text.encode("utf-8"))
+
+
+def write_whole(path: str | os.PathLike, content: bytes) -> None:
+    """Writes a file so that it stands under its name whole or not at all."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(content)
+        _sync(partial)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def serialize_row(row: Mapping[str, Sequence], features: Features) -> bytes:
+    """A row as the bytes of a `tf.train.Example`, features in sorted order."""
+    import tensorflow as tf
+
+    values = {}
+    for name, feature in features.items():
+        if name not in row:
+            raise ValueError(f"A row lacks the feature {name!r}: it has {sorted(row)}.")
+        array = np.asarray(row[name], feature.dtype)
+        if array.size != feature.size:
+            raise ValueError(
+                f"Feature {name!r} must have {feature.size} values. "
+                f"Received {array.size}: make rows with the lengths of the spec."
+            )
+        flat = array.ravel().tolist()
+        if feature.dtype == "int64":
+            value = tf.train.Feature(int64_list=tf.train.Int64List(value=flat))
+        else:
+            value = tf.train.Feature(float_list=tf.train.FloatList(value=flat))
+        values[name] = value
+    example = tf.train.Example(features=tf.train.Features(feature=values))
+    return example.SerializeToString(deterministic=True)
+
+
+def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
+    """The sidecar of a record file.
+
+    Raises:
+      FileNotFoundError: the file or its sidecar is missing.
+      ValueError: the sidecar is not ours or of another format.
+    """
+    sidecar = sidecar_path(path)
+    for needed in (Path(path), sidecar):
+        if not needed.is_file():
+            raise FileNotFoundError(
+                f"{needed} is missing: make the records again with "
+                "run_scripts/create_pretraining_data.py, or copy the file and its "
+                "sidecar together."
+            )
+    try:
+        metadata = json.loads(sidecar.read_text(encoding="utf-8"))
+        version = metadata["format_version"]
+        metadata["rows"] = int(metadata["rows"])
+        metadata["features"] = {
+            name: Feature(tuple(spec["shape"]), spec["dtype"])
+            for name, spec in metadata["features"].items()
+        }
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{sidecar} is not a record sidecar ({error!r}).") from error
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"{sidecar} has format_version {version}, this release reads "
+            f"{FORMAT_VERSION}: make the records again."
+        )
+    return metadata
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordSet:
+    """Record files that are read together.
+
+    Attributes:
+      paths: the files.
+      rows: rows in each file.
+      features: the spec that all of them meet.
+      metadata: the first file's sidecar; see `SHARED_KEYS` for what all agree in.
+    """
+
+    paths: tuple[str, ...]
+    rows: tuple[int, ...]
+    features: Features
+    metadata: Mapping[str, Any]
+
+    @property
+    def total_rows(self) -> int:
+        """Rows in all files."""
+        return sum(self.rows)
+
+    @property
+    def tokenizer_settings(self) -> dict[str, Any]:
+        """The vocabulary and cleaning that made the rows."""
+        return {key: self.metadata.get(key) for key in SHARED_KEYS}
+
+
+# What a run's output folder keeps of the sidecars: the vocabulary and its cleaning.
+TOKENIZER_FILE = "tokenizer.json"
+# What files must agree in to be read together.
+SHARED_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
+
+
+def expand_paths(pattern: str) -> list[str]:
+    """The record files that a comma list of paths and globs names, sorted.
+
+    Raises:
+      FileNotFoundError: an entry matches no file.
+    """
+    paths = []
+    for entry in filter(None, (part.strip() for part in pattern.split(","))):
+        named = [entry] if os.path.isfile(entry) else glob.glob(entry)
+        # "data/*" means the records, not the sidecars among them.
+        found = [path for path in named if not path.endswith(_SIDECAR_SUFFIX)]
+        if not found:
+            raise FileNotFoundError(
+                f"No record file matches {entry!r}: check the path."
+            )
+        paths.extend(found)
+    if not paths:
+        raise FileNotFoundError("No record file is named: pass --input_file.")
+    return sorted(set(paths))
+
+
+def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
+    """Several record files as one set, checked against what is asked.
+
+    Args:
+      paths: record files; at least one.
+      expected: sidecar key -> the value that the caller's settings ask for; a value of
+        None is not compared.
+    Raises:
+      FileNotFoundError: a file or its sidecar is missing.
+      ValueError: a file differs from `expected` or from the first file (both values
+        are named), or the set has no rows.
+    """
+    sidecars = [read_metadata(path) for path in paths]
+    first = sidecars[0]
+    for path, sidecar in zip(paths, sidecars, strict=True):
+        for key, wanted in expected.items():
+            if wanted is not None and sidecar.get(key) != wanted:
+                raise ValueError(
+                    f"{path} was made with {key}={sidecar.get(key)}, but {key}={wanted}"
+                    " is asked for: change the setting or make the records again."
+                )
+        for key in ("features", *SHARED_KEYS):
+            if sidecar.get(key) != first.get(key):
+                raise ValueError(
+                    f"{path} and {paths[0]} differ in {key} ({sidecar.get(key)} and "
+                    f"{first.get(key)}): read only files that were made together."
+                )
+    rows = tuple(sidecar["rows"] for sidecar in sidecars)
+    if not sum(rows):
+        raise ValueError(f"{paths[0]} and its set hold no rows: make them again.")
+    return RecordSet(tuple(map(str, paths)), rows, first["features"], first)
+
+
+def read_rows(path: str | os.PathLike) -> Iterator[dict[str, np.ndarray]]:
+    """Rows of one file as numpy arrays, in file order; for looking and for tests."""
+    import tensorflow as tf
+
+    features = read_metadata(path)["features"]
+    for serialized in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+        example = tf.train.Example.FromString(serialized)
+        row = {}
+        for name, feature in features.items():
+            stored = example.features.feature[name]
+            kind = "int64_list" if feature.dtype == "int64" else "float_list"
+            values = np.array(getattr(stored, kind).value, feature.dtype)
+            row[name] = values.reshape(feature.shape)
+        yield row
+
+
+def sha256(path: str | os.PathLike) -> str:
+    """Hexadecimal digest of a file's bytes."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,73 @@
+"""Tasks as data: what the one loop of `training.py` needs to know about each.
+
+A new task is a new value here, never a new loop.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tf_keras
+
+from albert_tf import losses, metrics
+from albert_tf.config import AlbertConfig
+from albert_tf.models import PretrainingModel
+
+
+class WeightedMean(NamedTuple):
+    """A number that is a weighted mean over a data set.
+
+    Attributes:
+      values: (outputs, batch) -> float32 tensor.
+      weights: batch -> float32 tensor of the same shape.
+    """
+
+    values: Callable[[Mapping, Mapping], Any]
+    weights: Callable[[Mapping], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One task.
+
+    Attributes:
+      name: as reports call it.
+      build_model: (model configuration, seed) -> model whose call takes a batch.
+      read_batch: features as parsed from records -> the batch under the code's names.
+      losses: name -> loss; training minimises the sum of their means.
+      metrics: name -> score; evaluation reports them and the losses.
+    """
+
+    name: str
+    build_model: Callable[[AlbertConfig, int], tf_keras.Model]
+    read_batch: Callable[[Mapping], dict]
+    losses: Mapping[str, WeightedMean]
+    metrics: Mapping[str, WeightedMean]
+
+
+def _read_pretraining_batch(features: Mapping) -> dict:
+    batch = dict(features)
+    # On disk the original's name; 0 in order, 1 swapped.
+    batch["sentence_order_label"] = batch.pop("next_sentence_labels")[:, 0]
+    # Offline masks are final; the boundaries serve who makes masks anew.
+    batch.pop("token_boundary")
+    return batch
+
+
+PRETRAINING = Task(
+    name="pretraining",
+    build_model=PretrainingModel,
+    read_batch=_read_pretraining_batch,
+    losses={
+        "masked_lm_loss": WeightedMean(losses.masked_lm, losses.masked_lm_weights),
+        "sentence_order_loss": WeightedMean(losses.sentence_order, losses.row_weights),
+    },
+    metrics={
+        "masked_lm_accuracy": WeightedMean(
+            metrics.masked_lm_correct, losses.masked_lm_weights
+        ),
+        "sentence_order_accuracy": WeightedMean(
+            metrics.sentence_order_correct, losses.row_weights
+        ),
+    },
+)

@@ -1,0 +1,1 @@
+"""Text into rows: corpora, vocabularies, sentence pairs and masks. No model code."""

@@ -1,0 +1,356 @@
+"""Every flag of the scripts, defined once, in groups, and how a script runs.
+
+A script calls the groups that it needs under `__main__` (a flag defined twice in
+one process is an error), passes its own defaults, and hands its `main` to `run`.
+"""
+
+import dataclasses
+import os
+import sys
+
+from absl import app, flags, logging
+
+from data_prep import corpus
+
+FLAGS = flags.FLAGS
+
+# TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def run(main) -> None:
+    """Parses the command line and calls `main()`; says errors in one line.
+
+    Exit codes: 0 done, 1 a wrong value or file, 2 a wrong flag. `--verbosity=1` shows
+    the traceback as well.
+
+    Args:
+      main: a function without arguments that reads `FLAGS`.
+    """
+
+    def parse(arguments):
+        try:
+            return FLAGS(arguments)
+        except flags.Error as error:
+            _print_error(error)
+            sys.exit(2)
+
+    def guarded(arguments):
+        try:
+            if len(arguments) > 1:
+                raise flags.Error(f"Unknown argument {arguments[1]!r}: flags start --.")
+            if not FLAGS["verbosity"].present:
+                # Libraries report each of their steps; a script's own lines are prints.
+                logging.set_verbosity(logging.WARNING)
+            main()
+        except flags.Error as error:
+            _print_error(error)
+            sys.exit(2)
+        except (ValueError, OSError) as error:
+            _print_error(error)
+            if logging.level_debug():
+                raise
+            sys.exit(1)
+
+    # `--help` lists the flags of the main module: those defined here are its own.
+    for flag in FLAGS.get_flags_for_module(__name__):
+        FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+    app.run(guarded, flags_parser=parse)
+
+
+def _print_error(error: Exception) -> None:
+    print("ERROR: " + " ".join(str(error).split()), file=sys.stderr)
+
+
+def define_corpus_flags(required: bool = True, input_format: str = "lines") -> None:
+    """Input text: `--input_file --input_format --on_bad_text --language`."""
+    flags.DEFINE_string(
+        "input_file",
+        None,
+        "Text to read: files and globs (quote them), separated by commas. A name that "
+        "ends in .gz is unpacked while it is read.",
+        required=required,
+    )
+    flags.DEFINE_enum(
+        "input_format",
+        input_format,
+        sorted(corpus.INPUT_FORMATS),
+        "lines: one sentence a line, a blank line between documents. raw: a file is a "
+        "document, a blank line between paragraphs, sentences are found. jsonl: a JSON "
+        "object a line, its document under the key `text`, sentences are found.",
+    )
+    flags.DEFINE_enum(
+        "on_bad_text",
+        "error",
+        corpus.ON_BAD_TEXT,
+        "A line that is not UTF-8 (jsonl: or not an object with a `text`): stop with "
+        "its file and line, or skip and count it.",
+    )
+    flags.DEFINE_string(
+        "language",
+        "en",
+        "Language of the text, as en or zh: its rules find the sentences of raw and "
+        "jsonl text.",
+    )
+
+
+def define_tokenizer_flags(cleaning: bool | None = True) -> None:
+    """The vocabulary and its cleaning of text, whose default is `cleaning`."""
+    flags.DEFINE_string(
+        "spm_model_file", None, "SentencePiece model (.model). Needs no --vocab_file."
+    )
+    flags.DEFINE_string(
+        "vocab_file",
+        None,
+        "WordPiece vocabulary, a piece a line (the Chinese models have one). Not used "
+        "where --spm_model_file is given.",
+    )
+    define_text_cleaning_flags()
+
+
+def define_text_cleaning_flags(default: bool | None = True) -> None:
+    """How text is cleaned before it is cut: must be the same wherever a model goes."""
+    flags.DEFINE_bool("do_lower_case", default, "Lower-case the text.")
+    flags.DEFINE_bool(
+        "strip_accents",
+        default,
+        "Drop combining marks, so that u and ü are one letter.",
+    )
+
+
+def make_tokenizer():
+    """The tokenizer that `define_tokenizer_flags` describes."""
+    from albert_tf.tokenization import AlbertTokenizer
+
+    if not FLAGS.spm_model_file and not FLAGS.vocab_file:
+        raise flags.Error("Name the vocabulary: --spm_model_file or --vocab_file.")
+    return AlbertTokenizer(
+        spm_model_file=FLAGS.spm_model_file,
+        vocab_file=None if FLAGS.spm_model_file else FLAGS.vocab_file,
+        lower_case=FLAGS.do_lower_case,
+        strip_accents=FLAGS.strip_accents,
+    )
+
+
+def define_vocabulary_flags() -> None:
+    """How a vocabulary is trained; the paper's values."""
+    flags.DEFINE_string(
+        "model_prefix",
+        None,
+        "Where to write: PREFIX.model and PREFIX.vocab.",
+        required=True,
+    )
+    flags.DEFINE_integer(
+        "vocab_size", 30_000, "Pieces, reserved ones and symbols included."
+    )
+    flags.DEFINE_float(
+        "character_coverage",
+        0.99995,
+        "Share of the text's characters that the vocabulary must hold; the rarest "
+        "others become unknown.",
+    )
+    flags.DEFINE_integer(
+        "sample_sentences",
+        1_000_000,
+        "Sentences to train on, drawn from all. A million take about 3.6 GB of memory.",
+    )
+    flags.DEFINE_multi_string(
+        "extra_symbol",
+        [],
+        "A string that shall be one piece wherever it stands, besides the usual "
+        "punctuation. May be repeated.",
+    )
+    define_random_seed_flag("Draws the sentences; same seed and text: same bytes.")
+
+
+def define_max_seq_length_flag(default: int) -> None:
+    """`--max_seq_length`, of rows that are made or read."""
+    flags.DEFINE_integer(
+        "max_seq_length",
+        default,
+        "Length of a row in pieces, [CLS], [SEP] and padding included.",
+    )
+
+
+def define_max_predictions_flag() -> None:
+    """`--max_predictions_per_seq`, of rows that are made or read."""
+    flags.DEFINE_integer(
+        "max_predictions_per_seq", 20, "At most so many pieces of a row are masked."
+    )
+
+
+def define_pretraining_data_flags() -> None:
+    """How pretraining rows are made; the original's names and defaults."""
+    flags.DEFINE_string(
+        "output_file",
+        None,
+        "TFRecord files to write, separated by commas. A sidecar FILE.json is written "
+        "beside each.",
+        required=True,
+    )
+    define_max_seq_length_flag(512)
+    define_max_predictions_flag()
+    flags.DEFINE_float(
+        "masked_lm_prob", 0.15, "Share of a row's pieces to mask, up to the maximum."
+    )
+    flags.DEFINE_integer("ngram", 3, "Longest run of words that is masked together.")
+    flags.DEFINE_bool(
+        "favor_shorter_ngram",
+        True,
+        "Probability of a run of n words is proportional to 1/n; if false, the same "
+        "weights are given out in reverse.",
+    )
+    flags.DEFINE_bool(
+        "do_whole_word_mask",
+        True,
+        "Mask all pieces of a word; if false, each piece counts as a word.",
+    )
+    flags.DEFINE_float(
+        "short_seq_prob", 0.1, "Share of rows that are made shorter at random."
+    )
+    flags.DEFINE_integer(
+        "dupe_factor", 40, "Times each document is used, with other pairs and masks."
+    )
+    define_random_seed_flag("Same seed, text and settings: same bytes in the output.")
+
+
+def define_record_flags() -> None:
+    """Pretraining records to read."""
+    flags.DEFINE_string(
+        "input_file",
+        "",
+        "TFRecord files of create_pretraining_data.py, separated by commas; globs.",
+    )
+    flags.DEFINE_string(
+        "eval_input_file",
+        "",
+        "Records to evaluate on. Empty: --input_file, unless that is trained on.",
+    )
+
+
+def read_records(pattern: str, expected):
+    """The record set that a comma list of files and globs names, checked."""
+    from albert_tf import records
+
+    return records.read_set(records.expand_paths(pattern), expected)
+
+
+def vocabulary_sha256() -> str | None:
+    """Digest of the vocabulary that the flags name, if they name one."""
+    from albert_tf import records
+
+    path = FLAGS.spm_model_file or FLAGS.vocab_file
+    return records.sha256(path) if path else None
+
+
+def define_model_flags(checkpoint_required: bool = False) -> None:
+    """The model and its weights; with these required its shape may lie beside them."""
+    flags.DEFINE_string(
+        "albert_config_file",
+        None,
+        "The model's shape, JSON; see configs/. Checkpoints have it beside them.",
+        required=not checkpoint_required,
+    )
+    flags.DEFINE_string(
+        "init_checkpoint",
+        None if checkpoint_required else "",
+        "Weights to start from: an own or a TensorFlow 1 checkpoint, by its path up to "
+        ".index or by its folder. Without training state; to resume a run give its "
+        "--output_dir again.",
+        required=checkpoint_required,
+    )
+
+
+def define_export_flags() -> None:
+    """A checkpoint and where its SavedModel goes."""
+    define_model_flags(checkpoint_required=True)
+    flags.DEFINE_string(
+        "export_dir", None, "New folder of the SavedModel, as MODEL/1.", required=True
+    )
+
+
+def define_run_flags(**defaults) -> None:
+    """What a run does, where, in which sizes and intervals; defaults by flag name."""
+    flags.DEFINE_string(
+        "output_dir",
+        None,
+        "Folder of checkpoints, TensorBoard events and results.json. A run that finds "
+        "its checkpoints there resumes.",
+        required=True,
+    )
+    flags.DEFINE_bool("do_train", defaults["do_train"], "Train.")
+    flags.DEFINE_bool("do_eval", defaults["do_eval"], "Evaluate, after training.")
+    flags.DEFINE_integer(
+        "train_batch_size",
+        defaults["train_batch_size"],
+        "Rows in an optimizer step, over all devices.",
+    )
+    flags.DEFINE_integer(
+        "eval_batch_size",
+        defaults["eval_batch_size"],
+        "Rows in an evaluation step, over all devices.",
+    )
+    flags.DEFINE_integer(
+        "save_checkpoints_steps",
+        defaults["save_checkpoints_steps"],
+        "Steps between checkpoints.",
+    )
+    flags.DEFINE_integer("keep_checkpoint_max", 5, "Checkpoints to keep; 0: all.")
+    flags.DEFINE_integer(
+        "iterations_per_loop", 1000, "Steps in one graph call and between log lines."
+    )
+    flags.DEFINE_integer(
+        "max_eval_steps", 0, "Batches of an evaluation at most; 0: the whole set."
+    )
+    define_random_seed_flag("Seed of initial weights, dropout and the order of rows.")
+    flags.DEFINE_string(
+        "tpu", "", "TPU to train on: its name, grpc://HOST:8470, or local on a TPU VM."
+    )
+    flags.DEFINE_alias("tpu_name", "tpu")
+
+
+def define_optimizer_flags(**defaults) -> None:
+    """The optimizer and its schedule; defaults by flag name."""
+    flags.DEFINE_enum(
+        "optimizer", defaults["optimizer"], ["lamb", "adamw"], "The optimizer."
+    )
+    flags.DEFINE_float(
+        "learning_rate",
+        defaults["learning_rate"],
+        "Learning rate that warm-up aims at.",
+    )
+    flags.DEFINE_float("poly_power", 1.0, "Power of the decay; 1: linear.")
+    flags.DEFINE_integer(
+        "num_train_steps", defaults["num_train_steps"], "Optimizer steps of the run."
+    )
+    flags.DEFINE_integer(
+        "num_warmup_steps", defaults["num_warmup_steps"], "Steps of linear warm-up."
+    )
+    flags.DEFINE_integer(
+        "start_warmup_step", 0, "Step at which warm-up starts; the rate is 0 before it."
+    )
+
+
+def define_random_seed_flag(help_text: str) -> None:
+    """`--random_seed`."""
+    flags.DEFINE_integer("random_seed", 12345, help_text)
+
+
+def optimizer_config():
+    """What `define_optimizer_flags` says."""
+    from albert_tf.config import OptimizerConfig
+
+    return _from_flags(OptimizerConfig)
+
+
+def train_config():
+    """What `define_run_flags` says."""
+    from albert_tf.config import TrainConfig
+
+    return _from_flags(TrainConfig)
+
+
+def _from_flags(config_class):
+    """A dataclass from the flags that bear its fields' names; others keep defaults."""
+    names = [field.name for field in dataclasses.fields(config_class)]
+    return config_class(**{name: FLAGS[name].value for name in names if name in FLAGS})

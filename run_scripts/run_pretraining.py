@@ -1,0 +1,83 @@
+"""Pretrains ALBERT on records, resumes, and evaluates.
+
+    python run_scripts/run_pretraining.py --input_file='data/train-*.tfrecord' \
+        --eval_input_file=data/eval.tfrecord --do_eval --output_dir=model \
+        --albert_config_file=configs/albert_base.json [--tpu=local]
+"""
+
+from absl import flags
+
+import common_flags
+from albert_tf.config import AlbertConfig
+
+FLAGS = flags.FLAGS
+
+
+def main():
+    if not (FLAGS.do_train or FLAGS.do_eval):
+        raise flags.Error("Nothing to do: pass --do_train or --do_eval.")
+    if FLAGS.do_train and FLAGS.do_eval and not FLAGS.eval_input_file:
+        raise flags.Error(
+            "--do_eval beside --do_train needs rows of its own: --eval_input_file."
+        )
+    model_config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    longest = model_config.max_position_embeddings
+    if FLAGS.max_seq_length > longest:
+        raise ValueError(
+            "max_seq_length must be at most max_position_embeddings. Received "
+            f"{FLAGS.max_seq_length} and {longest}: lower --max_seq_length or use a "
+            "model made for longer input."
+        )
+    expected = {
+        "max_seq_length": FLAGS.max_seq_length,
+        "max_predictions_per_seq": FLAGS.max_predictions_per_seq,
+        "vocab_size": model_config.vocab_size,
+        "lower_case": FLAGS.do_lower_case,
+        "strip_accents": FLAGS.strip_accents,
+        "vocabulary_sha256": common_flags.vocabulary_sha256(),
+    }
+    train_rows = eval_rows = None
+    if FLAGS.do_train:
+        train_rows = common_flags.read_records(FLAGS.input_file, expected)
+    if FLAGS.do_eval:
+        eval_file = FLAGS.eval_input_file or FLAGS.input_file
+        eval_rows = common_flags.read_records(eval_file, expected)
+    optimizer_config = common_flags.optimizer_config()
+    train_config = common_flags.train_config()
+
+    # TensorFlow loads for seconds: not before the flags are known to be right.
+    from albert_tf import training
+    from albert_tf.tasks import PRETRAINING
+
+    job = training.Job(
+        task=PRETRAINING,
+        model_config=model_config,
+        optimizer_config=optimizer_config,
+        train_config=train_config,
+        train_rows=train_rows,
+        eval_rows=eval_rows,
+        init_checkpoint=FLAGS.init_checkpoint,
+    )
+    training.run(job, training.create_strategy(FLAGS.tpu))
+
+
+if __name__ == "__main__":
+    common_flags.define_record_flags()
+    common_flags.define_model_flags()
+    common_flags.define_tokenizer_flags(cleaning=None)
+    common_flags.define_max_seq_length_flag(512)
+    common_flags.define_max_predictions_flag()
+    common_flags.define_run_flags(
+        do_train=True,
+        do_eval=False,
+        train_batch_size=4096,
+        eval_batch_size=64,
+        save_checkpoints_steps=5000,
+    )
+    common_flags.define_optimizer_flags(
+        optimizer="lamb",
+        learning_rate=0.00176,
+        num_train_steps=125_000,
+        num_warmup_steps=3_125,
+    )
+    common_flags.run(main)

@@ -1,0 +1,44 @@
+# Sourced by quickstart.sh and test.sh: an environment with the project installed.
+# Uses the virtual environment that is active, else .venv in the checkout, made here.
+# What is installed already for this setup.py is left as it is.
+
+repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+
+fail() {
+  echo "ERROR: $*" >&2
+  exit 1
+}
+
+find_python() {
+  local name
+  for name in python3.11 python3.12 python3.10 python3 python; do
+    if "$name" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' \
+        2>/dev/null; then
+      echo "$name"
+      return
+    fi
+  done
+  fail "No Python 3.10, 3.11 or 3.12 on the PATH: install one."
+}
+
+if [ -z "${VIRTUAL_ENV:-}" ]; then
+  environment="$repository/.venv"
+  if [ ! -x "$environment/bin/python" ]; then
+    python="$(find_python)" || exit 1
+    echo "Making the virtual environment $environment with $python"
+    "$python" -m venv "$environment" ||
+      fail "No virtual environment could be made: install Python's venv package" \
+        "(python3-venv on Debian and Ubuntu)."
+  fi
+  # shellcheck disable=SC1091
+  source "$environment/bin/activate"
+fi
+
+stamp="$VIRTUAL_ENV/albert-tf.installed"
+wanted="$repository $(python -c 'import sys; print(sys.version_info[:2])') $(cksum <"$repository/setup.py")"
+if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
+  echo "Installing albert-tf and the libraries it needs (some minutes, once)"
+  python -m pip install --quiet --editable "$repository[test]" ||
+    fail "The installation failed: see pip's message above."
+  echo "$wanted" >"$stamp"
+fi

@@ -1,0 +1,32 @@
+"""Installs albert-tf and the one matched family of libraries that it runs on."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+setup(
+    name="albert-tf",
+    version="0.1.0",
+    description="ALBERT (Lan et al. 2019) for TensorFlow 2: from raw text to serving",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    packages=find_packages(include=["albert_tf*", "data_prep*"]),
+    python_requires=">=3.10",
+    install_requires=[
+        # One release family: the custom operations of tensorflow-text and the
+        # Keras of tf_keras are built against exactly this TensorFlow.
+        "tensorflow>=2.20,<2.21",
+        "tf_keras>=2.20,<2.21",
+        "tensorflow-text>=2.20,<2.21",
+        "tf-models-official>=2.20,<2.21",
+        # From 0.2.2 on, splits of equal score are rounded otherwise than in the copy
+        # that tensorflow-text 2.20 carries, and in what made the released models.
+        "sentencepiece>=0.2.0,<0.2.2",
+        # Sentence boundaries may move between releases, and rows with them.
+        "sentencex>=1.0.32,<1.1",
+        "absl-py>=1.4",
+        "numpy>=1.26",
+        "tqdm>=4.66",
+    ],
+    extras_require={"test": ["pytest>=8", "ruff>=0.9"]},
+)

@@ -1,0 +1,29 @@
+"""Fixtures that several test modules share."""
+
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Two devices, so that replicas can be told from one; before TensorFlow starts.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
+)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of real data beside the checkout; tests that need it skip without it."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("real data is not beside this checkout")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """Folder of numbers frozen from the original ALBERT."""
+    return ROOT / "tests" / "reference"

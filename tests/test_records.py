@@ -1,0 +1,296 @@
+"""Record files keep what is written, whole or not at all, and are checked when read."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tiny
+from albert_tf import records
+
+FEATURES = records.pretraining_features(tiny.MAX_SEQ_LENGTH, tiny.MAX_PREDICTIONS)
+
+
+def rows(count, seed=0):
+    return list(tiny.random_rows(count, np.random.default_rng(seed)))
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_read_back_are_the_rows_written(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    lengths = int(rng.integers(6, 40)), int(rng.integers(1, 6))
+    features = records.pretraining_features(*lengths)
+    written = list(tiny.random_rows(int(rng.integers(1, 30)), rng, *lengths))
+    path = tmp_path / "new" / "rows.tfrecord"
+    assert records.write_records(path, iter(written), features, {}) == len(written)
+    read = list(records.read_rows(path))
+    assert len(read) == len(written)
+    for row, expected in zip(read, written, strict=True):
+        assert set(row) == set(features)
+        for name, feature in features.items():
+            assert row[name].dtype == feature.dtype
+            assert row[name].shape == feature.shape
+            assert np.array_equal(row[name], expected[name]), name
+
+
+def test_pretraining_rows_bear_the_released_names_and_types():
+    assert {name: (f.size, f.dtype) for name, f in FEATURES.items()} == {
+        "input_ids": (10, "int64"),
+        "input_mask": (10, "int64"),
+        "segment_ids": (10, "int64"),
+        "token_boundary": (10, "int64"),
+        "masked_lm_positions": (3, "int64"),
+        "masked_lm_ids": (3, "int64"),
+        "masked_lm_weights": (3, "float32"),
+        "next_sentence_labels": (1, "int64"),
+    }
+
+
+def test_a_row_is_a_tf_example():
+    (row,) = rows(1)
+    spec = {
+        name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+        for name, feature in FEATURES.items()
+    }
+    parsed = tf.io.parse_single_example(records.serialize_row(row, FEATURES), spec)
+    assert set(parsed) == set(row)
+    for name, value in parsed.items():
+        assert np.array_equal(value, row[name]), name
+
+
+def test_values_of_several_axes_keep_their_shape(tmp_path):
+    features = {"choices": records.Feature((2, 3)), "score": records.Feature(())}
+    choices = np.arange(6).reshape(2, 3)
+    path = tmp_path / "rows.tfrecord"
+    records.write_records(path, [{"choices": choices, "score": 7}], features, {})
+    (row,) = records.read_rows(path)
+    assert np.array_equal(row["choices"], choices) and row["score"] == 7
+
+
+def test_same_rows_give_the_same_bytes_in_any_order_of_features(tmp_path):
+    turned = [dict(reversed(row.items())) for row in rows(7)]
+    for name, some in (("a", rows(7)), ("b", turned), ("c", rows(7, seed=1))):
+        records.write_records(tmp_path / name, some, FEATURES, {"seed": 0})
+    digests = [records.sha256(tmp_path / name) for name in "abc"]
+    assert digests[0] == digests[1] != digests[2]
+    sidecars = [records.sidecar_path(tmp_path / name).read_bytes() for name in "ab"]
+    assert sidecars[0] == sidecars[1]
+
+
+def test_sha256_is_that_of_the_bytes(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    # The digest of "abc" that FIPS 180-2 gives as its first example.
+    assert records.sha256(path) == (
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
+
+
+def broken_rows(fault):
+    """Four rows, then one that cannot be written."""
+    yield from rows(4)
+    (row,) = rows(1)
+    if fault == "raises":
+        raise ValueError("the text has ended")
+    if fault == "lacks":
+        del row["segment_ids"]
+    if fault == "short":
+        row["masked_lm_ids"] = row["masked_lm_ids"][:2]
+    if fault == "long":
+        row["input_ids"] = np.append(row["input_ids"], 0)
+    yield row
+
+
+FAULTS = {
+    "raises": "the text has ended",
+    "lacks": "'segment_ids'",
+    "short": "'masked_lm_ids' must have 3 values. Received 2",
+    "long": "'input_ids' must have 10 values. Received 11",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_rows_that_break_off_leave_no_file(fault, tmp_path):
+    with pytest.raises(ValueError, match=FAULTS[fault]):
+        records.write_records(tmp_path / "rows", broken_rows(fault), FEATURES, {})
+    assert names(tmp_path) == []
+
+
+def test_rows_that_break_off_leave_older_rows_and_their_sidecar(tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 6)
+    before = records.sha256(path)
+    with pytest.raises(ValueError):
+        records.write_records(path, broken_rows("lacks"), FEATURES, {})
+    assert records.sha256(path) == before
+    assert records.read_metadata(path)["rows"] == 6
+    assert names(tmp_path) == ["rows", "rows.json"]
+
+
+def test_an_old_sidecar_never_stands_beside_new_rows(tmp_path, monkeypatch):
+    path = tiny.write_rows(tmp_path / "rows", 6)
+    before = records.sha256(path)
+
+    def fail(*_):
+        raise OSError("no space")
+
+    monkeypatch.setattr(records, "write_json", fail)
+    with pytest.raises(OSError, match="no space"):
+        records.write_records(path, rows(3, seed=1), FEATURES, {})
+    assert records.sha256(path) != before
+    assert names(tmp_path) == ["rows"]
+
+
+def test_what_a_killed_run_left_is_overwritten(tmp_path):
+    (tmp_path / ".rows.partial").write_bytes(b"x" * 100_000)
+    path = tiny.write_rows(tmp_path / "rows", 2)
+    assert len(list(records.read_rows(path))) == 2
+    assert names(tmp_path) == ["rows", "rows.json"]
+
+
+def test_a_folder_that_cannot_be_made_is_an_os_error(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(OSError):
+        tiny.write_rows(tmp_path / "file" / "rows", 1)
+    with pytest.raises(OSError):
+        tiny.write_rows(tmp_path / "file" / "folder" / "rows", 1)
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
+def test_a_full_disk_is_an_os_error_of_one_line(tmp_path):
+    (tmp_path / ".rows.partial").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="rows cannot be written") as caught:
+        records.write_records(tmp_path / "rows", rows(1), FEATURES, {})
+    assert "\n" not in str(caught.value)
+    assert names(tmp_path) == []
+
+
+def test_json_that_cannot_be_written_leaves_the_older_file(tmp_path):
+    path = tmp_path / "settings.json"
+    records.write_json(path, {"size": 1, "name": "größe"})
+    with pytest.raises(TypeError):
+        records.write_json(path, {"size": object()})
+    assert json.loads(path.read_text(encoding="utf-8"))["name"] == "größe"
+    assert names(tmp_path) == ["settings.json"]
+
+
+def test_the_sidecar_tells_rows_features_and_metadata(tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 5, random_seed=17)
+    metadata = records.read_metadata(path)
+    assert metadata["rows"] == 5 and metadata["random_seed"] == 17
+    assert metadata["features"] == FEATURES
+
+
+@pytest.mark.parametrize("lost", ["rows", "rows.json"])
+def test_a_file_without_its_sidecar_and_the_reverse_are_refused(lost, tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 5)
+    (tmp_path / lost).unlink()
+    with pytest.raises(FileNotFoundError, match=f"{lost} is missing"):
+        records.read_set([str(path)], {})
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[1]", "7", '{"rows": 3}', "format_version", "rows", "features", "old"],
+)
+def test_a_sidecar_that_is_not_ours_is_refused_in_one_line(content, tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 5)
+    sidecar = records.sidecar_path(path)
+    values = json.loads(sidecar.read_text())
+    if content == "old":
+        content = json.dumps({**values, "format_version": 0})
+    elif content in values:
+        content = json.dumps({k: v for k, v in values.items() if k != content})
+    sidecar.write_text(content)
+    with pytest.raises(ValueError, match=r"sidecar|format_version 0") as caught:
+        records.read_set([path], {})
+    assert str(sidecar) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_set_counts_the_rows_of_its_files(tmp_path):
+    paths = [str(tiny.write_rows(tmp_path / f"{n}", n, seed=n)) for n in (3, 5, 1)]
+    record_set = records.read_set(paths, {"vocab_size": tiny.VOCAB_SIZE})
+    assert record_set.paths == tuple(paths)
+    assert record_set.rows == (3, 5, 1) and record_set.total_rows == 9
+    assert record_set.features == FEATURES
+    assert record_set.tokenizer_settings == {
+        "vocabulary_sha256": record_set.metadata["vocabulary_sha256"],
+        "vocab_size": tiny.VOCAB_SIZE,
+        "lower_case": True,
+        "strip_accents": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "asked"),
+    [
+        ("max_seq_length", 512),
+        ("max_predictions_per_seq", 20),
+        ("vocab_size", 30_000),
+        ("lower_case", False),
+        ("vocabulary_sha256", "0f"),
+        ("unheard_of", 1),
+    ],
+)
+def test_rows_made_otherwise_than_asked_are_refused_with_both_values(
+    key, asked, tmp_path
+):
+    path = tiny.write_rows(tmp_path / "rows", 2)
+    made = records.read_metadata(path).get(key)
+    with pytest.raises(ValueError, match=f"{key}={made}.*{key}={asked}"):
+        records.read_set([path], {key: asked})
+    assert records.read_set([path], {key: None}).total_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [("vocab_size", 62), ("lower_case", False), ("vocabulary_sha256", "0f")],
+)
+def test_files_that_were_not_made_together_are_refused(key, other, tmp_path):
+    first = tiny.write_rows(tmp_path / "first", 2)
+    second = tiny.write_rows(tmp_path / "second", 2, **{key: other})
+    mine = records.read_metadata(first)[key]
+    with pytest.raises(ValueError, match=f"second.*first.*{key}.*{other}.*{mine}"):
+        records.read_set([first, second], {})
+
+
+def test_files_of_other_lengths_are_refused(tmp_path):
+    first = tiny.write_rows(tmp_path / "first", 2)
+    metadata = {k: v for k, v in records.read_metadata(first).items() if k != "rows"}
+    longer = records.pretraining_features(12, tiny.MAX_PREDICTIONS)
+    some = tiny.random_rows(2, np.random.default_rng(0), 12, tiny.MAX_PREDICTIONS)
+    del metadata["features"]
+    records.write_records(tmp_path / "second", some, longer, metadata)
+    with pytest.raises(ValueError, match=r"second.*first.*features.*\(12,\).*\(10,\)"):
+        records.read_set([first, tmp_path / "second"], {})
+
+
+def test_a_set_without_rows_is_refused_but_an_empty_file_in_one_is_not(tmp_path):
+    empty = tiny.write_rows(tmp_path / "empty", 0)
+    with pytest.raises(ValueError, match="no rows"):
+        records.read_set([empty], {})
+    some = tiny.write_rows(tmp_path / "some", 2)
+    assert records.read_set([empty, some], {}).total_rows == 2
+
+
+def test_paths_are_listed_once_sorted_and_without_sidecars(tmp_path):
+    expected = [str(tiny.write_rows(tmp_path / f"{name}.tfrecord", 1)) for name in "ab"]
+    odd = str(tiny.write_rows(tmp_path / "odd[1].tfrecord", 1))
+    assert records.expand_paths(f"{tmp_path}/[ab].*, {expected[0]},") == expected
+    assert records.expand_paths(f"{tmp_path}/*") == [*expected, odd]
+    assert records.expand_paths(odd) == [odd]
+
+
+@pytest.mark.parametrize("pattern", ["", " , ", "nowhere.tfrecord", "nowhere/*"])
+def test_a_pattern_without_files_is_an_error_that_says_so(pattern, tmp_path):
+    present = tiny.write_rows(tmp_path / "rows", 1)
+    words = "--input_file" if not pattern.strip(" ,") else pattern.replace("*", r"\*")
+    prefix = f"{present}," if "nowhere" in pattern else ""
+    with pytest.raises(FileNotFoundError, match=words):
+        records.expand_paths(prefix + pattern)
