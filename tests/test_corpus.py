@@ -1,4 +1,4 @@
-"""Reading text, and the quick start's text: data_prep/corpus.py, quickstart_corpus.py."""
+"""Reading text and the quick start's text: data_prep/corpus.py and its script."""
 
 import gzip
 import json
