@@ -11,6 +11,7 @@ import glob
 import hashlib
 import json
 import os
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -293,6 +294,29 @@ def read_rows(path: str | os.PathLike) -> Iterator[dict[str, np.ndarray]]:
             values = np.array(getattr(stored, kind).value, feature.dtype)
             row[name] = values.reshape(feature.shape)
         yield row
+
+
+def find_corruption(paths: Sequence[str]) -> tuple[str, int] | None:
+    """The first file that is damaged, and the byte at which its bad record starts."""
+    import tensorflow as tf
+
+    for path in paths:
+        whole = 0
+        try:
+            for _ in tf.data.TFRecordDataset(str(path)):
+                whole += 1
+        except tf.errors.DataLossError:
+            return str(path), _record_offset(path, whole)
+    return None
+
+
+def _record_offset(path, index: int) -> int:
+    """Where a record starts: each is length, checksum, data, checksum."""
+    with open(path, "rb") as file:
+        for _ in range(index):
+            (length,) = struct.unpack("<Q", file.read(8))
+            file.seek(4 + length + 4, os.SEEK_CUR)
+        return file.tell()
 
 
 def sha256(path: str | os.PathLike) -> str:
