@@ -81,7 +81,9 @@ def gather(strategy: tf.distribute.Strategy, number: int) -> list[int]:
     """
     if not _has_workers(strategy):
         return [number]
-    numbers = strategy.run(lambda: tf.constant([number], tf.int64))
+    numbers = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant([number], tf.int64)
+    )
     return strategy.gather(numbers, axis=0).numpy().tolist()
 
 

@@ -187,6 +187,7 @@ def test_the_library_imports_only_what_setup_installs():
         # Installed with tf-models-official, of the same repository and release.
         "orbit": "tf-models-official",
         "absl": "absl-py",
+        "grpc": "grpcio",
         "tensorflow_text": "tensorflow-text",
     }
     own = {*FOLDERS, *(script.stem for script in sources("run_scripts"))}
