@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ BOOK = ["The cat sat on the mat; it was a fine mat, said the cat.", "Who sat the
 
 def quickstart(*options, cwd):
     command = [str(ROOT / "run_scripts" / "quickstart.sh"), *options]
-    environment = os.environ | {"VIRTUAL_ENV": os.environ.get("VIRTUAL_ENV", "")}
+    # The environment of the tests, whether or not a shell has activated it.
+    path = os.pathsep.join([str(Path(sys.prefix) / "bin"), os.environ["PATH"]])
+    environment = os.environ | {"VIRTUAL_ENV": sys.prefix, "PATH": path}
     return subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True
     )
@@ -58,7 +61,7 @@ def test_a_second_run_makes_nothing_anew(finished):
     result = quickstart("--num_train_steps=12", cwd=folder.parent)
     assert result.returncode == 0, result.stderr
     assert [(folder / name).stat().st_mtime_ns for name in files] == before
-    assert "train | step:     12" in result.stdout
+    assert " eval | step:     12" in result.stdout
 
 
 def test_an_unknown_option_is_refused(tmp_path):
