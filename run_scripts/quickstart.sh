@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets up and does the main job: raw text -> vocabulary -> records -> pretrained ALBERT
-# -> its evaluation -> SavedModel -> an answer. About ten minutes on two cores.
+# -> its evaluation -> SavedModel -> an answer. About five minutes on two cores, after
+# the set-up.
 #
 #   run_scripts/quickstart.sh                          on prose that Python carries
 #   run_scripts/quickstart.sh --input='books/*.txt'    on text of your own
@@ -11,7 +12,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/set_up.sh"
 
-input="" input_format=raw output="quickstart_output" steps=1000
+input="" input_format=raw output="quickstart_output" steps=2000
 for option in "$@"; do
   case "$option" in
     --input=?*) input="${option#*=}" ;;
