@@ -200,8 +200,10 @@ class _Session:
         if latest:
             checkpoint.read(latest).expect_partial()
         elif job.init_checkpoint:
+            # A head may start fresh where it is trained, not where it is scored.
+            missing_ok = checkpoints.HEADS if job.train_rows else None
             report = checkpoints.load_weights(
-                self._model, job.init_checkpoint, checkpoints.HEADS, checkpoints.HEADS
+                self._model, job.init_checkpoint, missing_ok, checkpoints.HEADS
             )
             print(f"Initial weights from {job.init_checkpoint}: {report}", flush=True)
         elif not job.train_rows:

@@ -356,3 +356,11 @@ def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path, rows):
     job = make_job(rows, tmp_path, train_batch_size=3)
     with pytest.raises(ValueError, match="3 rows cannot be shared by 2 replicas"):
         training.run(job, two_devices())
+
+
+def test_evaluation_with_a_head_that_was_never_trained_is_refused(tmp_path, rows):
+    model = PretrainingModel(tiny_config(), seed=3)
+    prefix = checkpoints.weights_checkpoint(model.encoder).write(str(tmp_path / "bare"))
+    job = make_job(None, tmp_path / "out", eval_rows=rows, init_checkpoint=prefix)
+    with pytest.raises(ValueError, match="missing .cls/predictions/output_bias"):
+        training.run(job, one_device())
