@@ -27,6 +27,7 @@ setup(
         "absl-py>=1.4",
         "numpy>=1.26",
         "tqdm>=4.66",
+        "matplotlib>=3.8",
     ],
     extras_require={"test": ["pytest>=8", "ruff>=0.9"]},
 )
