@@ -60,6 +60,17 @@ def frame_rows(
     return frames, offsets
 
 
+def split_frames(content: bytes) -> list[memoryview]:
+    """Frames that lie one after the other -> each of them."""
+    view, frames, begin = memoryview(content), [], 0
+    while begin < len(content):
+        size = int.from_bytes(view[begin : begin + 8], "little")
+        end = begin + _HEAD + size + _TAIL
+        frames.append(view[begin:end])
+        begin = end
+    return frames
+
+
 class _Part:
     """Some bytes of every row: `slots` uint8 [R, w], of which `used` bool [R, w] count;
     `sizes` int64 [R] is how many these are."""

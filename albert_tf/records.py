@@ -125,6 +125,11 @@ def frame_rows(
     return record_bytes.frame_rows(columns, {n: f.dtype for n, f in features.items()})
 
 
+def split_frames(content: bytes) -> list[memoryview]:
+    """The framed rows of a whole number of them, in order; nothing is checked."""
+    return record_bytes.split_frames(content)
+
+
 def publish_records(
     partial: str | os.PathLike,
     path: str | os.PathLike,

@@ -1,9 +1,8 @@
-"""A block of documents -> chunks -> sentence-order pairs -> masked rows.
+"""A block of documents -> chunks -> pairs of segments -> masked rows.
 
-    corpus.read_sentences       files -> sentences
-    store.tokenize_sentences    sentences -> ids in one flat array, cut into blocks
-    pretraining.make_rows       a block -> masked rows                      (here)
-    shards.write_record_files   all blocks -> files of shuffled rows
+    text.prepare_text           files -> ids in segments, in a folder
+    pretraining.make_rows       a block of a segment -> masked rows         (here)
+    shards.make_shards          all blocks -> files of shuffled rows
 
 A block and a duplicate have a random generator of their own, so their rows depend on
 the text, the settings and the seed, never on what else is made, where, or in what
@@ -17,6 +16,7 @@ row of one document in ten; and a sentence too long for a row is cut, not trunca
 
 import itertools
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -30,11 +30,21 @@ from data_prep.masking import (
     mask_rows,
     segment_starts,
 )
+from data_prep.others import OtherDocuments
 from data_prep.statistics import Statistics
 from data_prep.store import TokenizedCorpus
 
-# What the labels of a row's segments mean.
-ORDER_LABELS = ("in order", "swapped")
+# What a row's two segments are (Table 5 of the paper), and what labels 0 and 1 mean.
+PAIR_OBJECTIVES = {
+    # Consecutive text, swapped in half of the rows: ALBERT's own.
+    "sop": ("in order", "swapped"),
+    # Half of the second segments are text of another document: BERT's.
+    "nsp": ("next", "random"),
+    # Consecutive text, always in order.
+    "none": ("in order", "unused"),
+}
+
+ONE_WORD = "chunks of one word"
 
 # What a random generator is for; a part of its key.
 ROWS, ASSIGNMENT, SHUFFLE = range(3)
@@ -49,6 +59,7 @@ class PretrainingDataConfig:
       short_seq_prob: share of rows that are made shorter, to a random length.
       dupe_factor: how often each document is used, with other pairs and masks.
       random_seed: with the text, decides every byte that is written.
+      pair_objective: a key of PAIR_OBJECTIVES.
       masking: how rows are masked.
     """
 
@@ -56,6 +67,7 @@ class PretrainingDataConfig:
     short_seq_prob: float = 0.1
     dupe_factor: int = 40
     random_seed: int = 12345
+    pair_objective: str = "sop"
     masking: MaskingConfig = field(default_factory=MaskingConfig)
 
     def __post_init__(self):
@@ -77,6 +89,11 @@ class PretrainingDataConfig:
         if not 0 <= self.random_seed < 2**63:
             raise ValueError(
                 f"random_seed must be from 0 to 2**63 - 1. Received {self.random_seed}."
+            )
+        if self.pair_objective not in PAIR_OBJECTIVES:
+            raise ValueError(
+                f"pair_objective must be one of {', '.join(PAIR_OBJECTIVES)}. "
+                f"Received {self.pair_objective!r}."
             )
 
     @property
@@ -101,16 +118,26 @@ class PretrainingDataConfig:
 
 @dataclass(frozen=True)
 class SegmentPairs:
-    """Two consecutive segments a row, already in the order in which the row has them.
+    """Two segments a row, already in the order in which the row has them.
 
     Attributes:
-      ranges_a, ranges_b: int64 [R, 2], half-open ranges of pieces in the corpus.
-      labels: int64 [R], 0 if the segments are in text order, 1 if they are swapped.
+      ids: int32 [N], the text that the ranges are of.
+      ranges_a, ranges_b: int64 [R, 2], half-open ranges of pieces.
+      labels: int64 [R], see PAIR_OBJECTIVES.
     """
 
+    ids: np.ndarray
     ranges_a: np.ndarray
     ranges_b: np.ndarray
     labels: np.ndarray
+
+    def in_order(self) -> "SegmentPairs":
+        """Swapped segments put back; all labels 0."""
+        swapped = self.labels[:, None] == 1
+        ranges_a = np.where(swapped, self.ranges_b, self.ranges_a)
+        ranges_b = np.where(swapped, self.ranges_a, self.ranges_b)
+        labels = np.zeros_like(self.labels)
+        return SegmentPairs(self.ids, ranges_a, ranges_b, labels)
 
 
 def make_rows(
@@ -119,6 +146,7 @@ def make_rows(
     config: PretrainingDataConfig,
     rng: np.random.Generator,
     statistics: Statistics,
+    others: OtherDocuments | None = None,
 ) -> dict[str, np.ndarray]:
     """Makes the masked rows of a block, in text order.
 
@@ -128,17 +156,24 @@ def make_rows(
       config: lengths and masks.
       rng: the only source of randomness.
       statistics: what was made is added to it.
+      others: text of other documents; needed for "nsp" alone.
     Returns:
       The features of `records.pretraining_features`, each with a leading dimension R.
       `token_boundary` is 1 for [CLS] and [SEP] too, as the original has it.
     """
-    chunks = choose_chunks(block, config, rng)
-    pairs = choose_segment_pairs(
-        block, chunks, tokenizer.word_start_table[block.ids], rng, statistics
-    )
+    word_starts = tokenizer.word_start_table[block.ids]
+    if config.pair_objective == "nsp":
+        pairs = choose_next_segments(
+            block, word_starts, config, others, rng, statistics
+        )
+    else:
+        chunks = choose_chunks(block, config, rng)
+        pairs = choose_segment_pairs(block, chunks, word_starts, rng, statistics)
+        if config.pair_objective == "none":
+            pairs = pairs.in_order()
     pairs = _truncate(pairs, config.max_text_pieces, rng, statistics)
     packed = packing.pack_rows(
-        block.ids,
+        pairs.ids,
         pairs.ranges_a,
         pairs.ranges_b,
         config.max_seq_length,
@@ -160,7 +195,8 @@ def make_rows(
         ordinary_ids=tokenizer.ordinary_ids,
         rng=rng,
     )
-    _count_rows(statistics, is_real, pairs.labels, masked)
+    labels = PAIR_OBJECTIVES[config.pair_objective]
+    _count_rows(statistics, is_real, labels, pairs.labels, masked)
     return {
         "input_ids": masked.input_ids,
         "input_mask": packed["input_mask"],
@@ -186,11 +222,7 @@ def choose_chunks(
       int64 [C, 2], half-open ranges of sentences.
     """
     offsets = block.sentence_offsets.tolist()
-    # No row needs less than a sentence, so a draw for each sentence is enough.
-    count = len(offsets) - 1
-    is_short = rng.random(count) < config.short_seq_prob
-    short = rng.integers(2, config.max_text_pieces, size=count, endpoint=True)
-    wanted = iter(np.where(is_short, short, config.max_text_pieces).tolist())
+    wanted = _wanted_lengths(len(offsets) - 1, config, rng)
     chunks = []
     documents = block.document_offsets.tolist()
     for first, document_end in itertools.pairwise(documents):
@@ -200,6 +232,15 @@ def choose_chunks(
             chunks.append((first, end))
             first = end
     return np.array(chunks)
+
+
+def _wanted_lengths(
+    sentences: int, config: PretrainingDataConfig, rng: np.random.Generator
+) -> Iterator[int]:
+    """Draws lengths of rows; no row needs less than a sentence."""
+    is_short = rng.random(sentences) < config.short_seq_prob
+    short = rng.integers(2, config.max_text_pieces, size=sentences, endpoint=True)
+    return iter(np.where(is_short, short, config.max_text_pieces).tolist())
 
 
 def choose_segment_pairs(
@@ -245,10 +286,79 @@ def choose_segment_pairs(
     swapped = rng.permutation(len(chunks)) % 2 == rng.integers(2)
 
     usable = places > 0
-    statistics.skipped["chunks of one word"] += int(np.sum(~usable))
+    statistics.skipped[ONE_WORD] += int(np.sum(~usable))
     in_order = np.stack([begin, split, split, end], axis=1).reshape(-1, 2, 2)
     pairs = np.where(swapped[:, None, None], in_order[:, ::-1], in_order)[usable]
-    return SegmentPairs(pairs[:, 0], pairs[:, 1], swapped[usable].astype(np.int64))
+    labels = swapped[usable].astype(np.int64)
+    return SegmentPairs(block.ids, pairs[:, 0], pairs[:, 1], labels)
+
+
+def choose_next_segments(
+    block: TokenizedCorpus,
+    word_starts: np.ndarray,
+    config: PretrainingDataConfig,
+    others: OtherDocuments,
+    rng: np.random.Generator,
+    statistics: Statistics,
+) -> SegmentPairs:
+    """Cuts documents into pairs of which half have a second segment from elsewhere.
+
+    As BERT does it: the text that such a segment stands in for begins the next row. A
+    chunk of one sentence is split at a word, and then so does the other text begin
+    inside a sentence, so that nothing but the meaning tells the labels apart.
+
+    Args:
+      block, word_starts: the text, and bool, where a piece of it starts a word.
+      config: lengths.
+      others: gives text of other documents.
+      rng: the only source of randomness.
+      statistics: is told what was skipped.
+    """
+    offsets = block.sentence_offsets.tolist()
+    wanted = _wanted_lengths(len(offsets) - 1, config, rng)
+    labels, ranges_a, ranges_b = [], [], []
+    ids, size = [block.ids], len(block.ids)
+    documents = block.document_offsets.tolist()
+    for document, (first, document_end) in enumerate(itertools.pairwise(documents)):
+        while first < document_end:
+            length = next(wanted)
+            last = bisect_left(
+                offsets, offsets[first] + length, first + 1, document_end
+            )
+            begin, end = offsets[first], offsets[last]
+            inside = last == first + 1
+            places = offsets[first + 1 : last]
+            if inside:
+                places = (
+                    begin + 1 + np.flatnonzero(word_starts[begin + 1 : end])
+                ).tolist()
+            first, kept = last, first
+            if not places:
+                statistics.skipped[ONE_WORD] += 1
+                continue
+            place = rng.integers(len(places))
+            split = places[place]
+            is_random = rng.integers(2)
+            labels.append(is_random)
+            ranges_a.append((begin, split))
+            if not is_random:
+                ranges_b.append((split, end))
+                continue
+            pieces = max(1, length - (split - begin))
+            other = others.draw(document, pieces, inside, rng)
+            ids.append(other)
+            ranges_b.append((size, size + len(other)))
+            size += len(other)
+            if inside:
+                statistics.truncated_pieces += end - split
+            else:
+                first = kept + 1 + place
+    return SegmentPairs(
+        np.concatenate(ids),
+        np.array(ranges_a, np.int64).reshape(-1, 2),
+        np.array(ranges_b, np.int64).reshape(-1, 2),
+        np.array(labels, np.int64),
+    )
 
 
 def _truncate(
@@ -264,12 +374,13 @@ def _truncate(
     ranges_b = pairs.ranges_b[:, :1] + np.stack(cuts[2:], axis=1)
     kept = np.diff(ranges_a).sum() + np.diff(ranges_b).sum()
     statistics.truncated_pieces += int(sum(lengths).sum() - kept)
-    return SegmentPairs(ranges_a, ranges_b, pairs.labels)
+    return SegmentPairs(pairs.ids, ranges_a, ranges_b, pairs.labels)
 
 
 def _count_rows(
     statistics: Statistics,
     is_real: np.ndarray,
+    names: Sequence[str],
     labels: np.ndarray,
     masked: MaskedRows,
 ) -> None:
@@ -277,10 +388,10 @@ def _count_rows(
     statistics.rows += len(labels)
     statistics.row_pieces += real
     statistics.padding_pieces += is_real.size - real
-    for counter, names, counts in (
-        (statistics.order_labels, ORDER_LABELS, np.bincount(labels, minlength=2)),
+    for counter, kinds, counts in (
+        (statistics.pair_labels, names, np.bincount(labels, minlength=2)),
         (statistics.ngrams_drawn, itertools.count(1), masked.ngrams_drawn),
         (statistics.ngrams_placed, itertools.count(1), masked.ngrams_placed),
         (statistics.replacements, REPLACEMENTS, masked.replacements),
     ):
-        counter.update(dict(zip(names, counts.tolist(), strict=False)))
+        counter.update(dict(zip(kinds, counts.tolist(), strict=False)))

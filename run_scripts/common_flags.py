@@ -11,6 +11,7 @@ import sys
 from absl import app, flags, logging
 
 from data_prep import corpus
+from data_prep.pretraining import PAIR_OBJECTIVES
 
 FLAGS = flags.FLAGS
 
@@ -77,7 +78,8 @@ def define_corpus_flags(required: bool = True, input_format: str = "lines") -> N
         sorted(corpus.INPUT_FORMATS),
         "lines: one sentence a line, a blank line between documents. raw: a file is a "
         "document, a blank line between paragraphs, sentences are found. jsonl: a JSON "
-        "object a line, its document under the key `text`, sentences are found.",
+        "object a line, its document under the key `text`, sentences are found. squad, "
+        "race: each passage of such JSON files is a document.",
     )
     flags.DEFINE_enum(
         "on_bad_text",
@@ -89,8 +91,7 @@ def define_corpus_flags(required: bool = True, input_format: str = "lines") -> N
     flags.DEFINE_string(
         "language",
         "en",
-        "Language of the text, as en or zh: its rules find the sentences of raw and "
-        "jsonl text.",
+        "Language of the text, as en or zh: its rules find sentences (not of lines).",
     )
 
 
@@ -184,8 +185,8 @@ def define_pretraining_data_flags() -> None:
     flags.DEFINE_string(
         "output_file",
         None,
-        "TFRecord files to write, separated by commas. A sidecar FILE.json is written "
-        "beside each.",
+        "TFRecord files to write, separated by commas; NAME@64 stands for 64 files "
+        "NAME-00000-of-00064 and so on. A sidecar FILE.json is written beside each.",
         required=True,
     )
     define_max_seq_length_flag(512)
@@ -211,7 +212,64 @@ def define_pretraining_data_flags() -> None:
     flags.DEFINE_integer(
         "dupe_factor", 40, "Times each document is used, with other pairs and masks."
     )
+    flags.DEFINE_enum(
+        "pair_objective",
+        "sop",
+        sorted(PAIR_OBJECTIVES),
+        "What a row's two segments are. sop: consecutive text, swapped in half of the "
+        "rows. nsp: the second one is of another document in half of the rows. none: "
+        "consecutive text in order.",
+    )
+    flags.DEFINE_bool(
+        "random_next_sentence", False, "The original's name of --pair_objective=nsp."
+    )
     define_random_seed_flag("Same seed, text and settings: same bytes in the output.")
+
+
+def pair_objective() -> str:
+    """What `--pair_objective` or its old name says."""
+    if not FLAGS.random_next_sentence:
+        return FLAGS.pair_objective
+    if FLAGS["pair_objective"].present and FLAGS.pair_objective != "nsp":
+        raise flags.Error(
+            "--random_next_sentence means --pair_objective=nsp, not "
+            f"{FLAGS.pair_objective}: give one of them."
+        )
+    return "nsp"
+
+
+def define_num_workers_flag() -> None:
+    """`--num_workers`."""
+    flags.DEFINE_integer(
+        "num_workers",
+        None,
+        "Processes that share the work; default: all processors that may be used. The "
+        "output is the same for any number.",
+        lower_bound=1,
+    )
+
+
+def define_data_run_flags() -> None:
+    """How and where the work of making pretraining data is done."""
+    define_num_workers_flag()
+    flags.DEFINE_string(
+        "shard_range",
+        "",
+        "FIRST:END: make only these of the output files, the end not included, so that "
+        "several machines share the work.",
+    )
+    flags.DEFINE_string(
+        "work_dir",
+        "",
+        "Folder for tokenized text (half of the text in size) and unshuffled rows (of the "
+        "files in work); default: beside the output. It is cleared when all files are "
+        "made. Machines that share it share the tokenization.",
+    )
+    flags.DEFINE_bool(
+        "dry_run",
+        False,
+        "Write nothing; predict rows and bytes from a sample of the text.",
+    )
 
 
 def define_record_flags() -> None:

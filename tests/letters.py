@@ -34,6 +34,8 @@ class LetterTokenizer:
         alphabet = "abcdefghijklmnopqrstuvwxyz"
         return "".join((alphabet + alphabet.upper())[each - 5] for each in ids)
 
+    vocab_size = 57
+
     def metadata(self):
         return {"vocabulary_sha256": "letters", "vocab_size": 57}
 
@@ -70,7 +72,12 @@ def tokenize(documents, max_sentence_pieces=10_000, statistics=None):
         for text in document
     )
     statistics = Statistics() if statistics is None else statistics
-    return tokenize_sentences(sentences, TOKENIZER, max_sentence_pieces, statistics)
+    segments = list(
+        tokenize_sentences(
+            sentences, TOKENIZER, max_sentence_pieces, statistics, 1 << 40
+        )
+    )
+    return segments[0].corpus.block(0, statistics.sentences) if segments else None
 
 
 def unmasked_ids(rows):

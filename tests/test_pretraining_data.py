@@ -100,7 +100,7 @@ def test_labels_are_even_and_fall_on_any_row(documents):
         make_rows(text, CONFIG, statistics, seed)["next_sentence_labels"][:500, 0]
         for seed in range(100)
     ]
-    share = statistics.order_labels["swapped"] / statistics.rows
+    share = statistics.pair_labels["swapped"] / statistics.rows
     assert share == pytest.approx(0.5, abs=0.02)
     assert np.mean(labels, axis=0) == pytest.approx(np.full(500, 0.5), abs=0.2)
     # Neighbours are as often alike as not.
@@ -122,7 +122,7 @@ def test_documents_of_one_sentence_give_both_labels():
     statistics = Statistics()
     rows = make_rows(text, CONFIG, statistics)
     assert len(rows["input_ids"]) == 3000
-    share = statistics.order_labels["swapped"] / 3000
+    share = statistics.pair_labels["swapped"] / 3000
     assert share == pytest.approx(0.5, abs=0.02)
 
 

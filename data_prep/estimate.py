@@ -1,0 +1,202 @@
+"""What a run would make, predicted from a sample of the text."""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data_prep.job import Job
+from data_prep.lines import Part
+from data_prep.parts import divide, look_at
+from data_prep.pretraining import ROWS, make_rows
+from data_prep.progress import progress_bar
+from data_prep.runs import RowMaker
+from data_prep.shards import choose_block_size
+from data_prep.statistics import Statistics
+from data_prep.store import TokenizedCorpus, cut_blocks
+from data_prep.text import check_text, encode_parts
+from data_prep.workers import Task, Workers
+
+# So many groups of parts are read, spread evenly over the text, and of a file that
+# cannot be divided so many bytes: 64 MB of a large text, all of a small one.
+_SAMPLES = 16
+_BYTES_PER_SAMPLE = 1 << 22
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """What one duplicate of a part of the text came to.
+
+    Attributes:
+      read: bytes of input.
+      statistics: of the text and its rows.
+      record_bytes: of the rows.
+      text_seconds, row_seconds: processor time.
+    """
+
+    read: int
+    statistics: Statistics
+    record_bytes: int
+    text_seconds: float
+    row_seconds: float
+
+
+class _AnyText:
+    """Stands in for text of other documents, of which only the length matters here."""
+
+    def __init__(self, block: TokenizedCorpus):
+        self._ids = block.ids
+
+    def draw(self, document, pieces, inside, rng) -> np.ndarray:
+        return self._ids[:pieces]
+
+
+def estimate(job: Job) -> dict[str, Any]:
+    """Predicts rows and bytes of all of a job's outputs; writes nothing.
+
+    Sampled text is read and made into rows as the job would, but once, since duplicates
+    differ by their random draws only.
+
+    Returns:
+      JSON values. Counts are of the whole set of outputs and rounded.
+    Raises:
+      ValueError, OSError: as `make_pretraining_data` about its input.
+    """
+    files = look_at(job.input_paths)
+    total = sum(file.size for file in files)
+    groups = divide(files, job.text_config.input_format)
+    sizes = np.array([sum(part.end - part.start for part in g) for g in groups])
+    # Bytes of the whole text that each group speaks for.
+    weights = sizes
+    if len(groups) > _SAMPLES:
+        places = (np.arange(_SAMPLES) + 0.5) * total / _SAMPLES
+        drawn = np.searchsorted(np.cumsum(sizes), places, side="right")
+        weights = np.bincount(drawn, minlength=len(groups)) * (total / _SAMPLES)
+    chosen = np.flatnonzero(weights).tolist()
+    samples = _take_samples(job, [groups[place] for place in chosen], total)
+    return _project(job, samples, [weights[place] for place in chosen], total)
+
+
+def _take_samples(
+    job: Job, groups: Sequence[Sequence[Part]], total: int
+) -> list[_Sample]:
+    tasks = iter(
+        Task(sample_group, (group, total, len(job.outputs.paths)), place)
+        for place, group in enumerate(groups)
+    )
+    samples: list = [None] * len(groups)
+    with (
+        Workers(min(job.num_workers, len(groups))) as workers,
+        progress_bar(len(groups), "sample", "text") as bar,
+    ):
+
+        def done(task: Task, sample: _Sample) -> None:
+            samples[task.note] = sample
+            bar.update()
+
+        workers.share((job.encoder(folder=""), job.config))
+        workers.run(lambda: next(tasks, None), done)
+    return samples
+
+
+def sample_group(
+    shared: tuple, parts: Sequence[Part], total_bytes: int, shards: int
+) -> _Sample:
+    """Reads parts of files, or the beginning of a packed one, and makes their rows."""
+    encoder, config = shared
+    statistics, record_bytes, read = Statistics(), 0, 0
+    row_seconds, started = 0.0, time.process_time()
+
+    def count(size: int) -> None:
+        nonlocal read
+        read += size
+
+    maker = RowMaker(encoder.tokenizer, config, text=None)
+    for segment in encode_parts(encoder, parts, statistics, count):
+        began = time.process_time()
+        pieces = statistics.pieces * total_bytes // max(read, 1)
+        rows_per_block = choose_block_size(pieces, config, shards)
+        record_bytes += _row_bytes(maker, segment.corpus, rows_per_block, statistics)
+        row_seconds += time.process_time() - began
+        if read >= _BYTES_PER_SAMPLE:
+            break
+    seconds = time.process_time() - started
+    return _Sample(read, statistics, record_bytes, seconds - row_seconds, row_seconds)
+
+
+def _row_bytes(
+    maker: RowMaker,
+    corpus: TokenizedCorpus,
+    rows_per_block: int,
+    statistics: Statistics,
+) -> int:
+    blocks = cut_blocks(
+        corpus.sentence_offsets,
+        corpus.document_offsets,
+        maker.config.max_text_pieces,
+        rows_per_block,
+    )
+    size = 0
+    for number, bounds in enumerate(blocks):
+        block = corpus.block(*bounds)
+        rng = maker.config.rng(ROWS, number, 0)
+        rows = make_rows(
+            block, maker.tokenizer, maker.config, rng, statistics, _AnyText(block)
+        )
+        size += len(maker.frame(rows)[0])
+    return size
+
+
+def _project(
+    job: Job, samples: Sequence[_Sample], weights: Sequence[float], total: int
+) -> dict[str, Any]:
+    text = Statistics()
+    for sample in samples:
+        text.merge(sample.statistics)
+    check_text(text, job.text_config)
+
+    def projected(value) -> float:
+        return sum(
+            value(sample) * weight / max(sample.read, 1)
+            for sample, weight in zip(samples, weights, strict=True)
+        )
+
+    duplicates = job.config.dupe_factor
+    rows = duplicates * projected(lambda sample: sample.statistics.rows)
+    record_bytes = duplicates * projected(lambda sample: sample.record_bytes)
+    seconds = projected(lambda sample: sample.text_seconds)
+    seconds += duplicates * projected(lambda sample: sample.row_seconds)
+    return {
+        "input_bytes": total,
+        "sampled_bytes": sum(sample.read for sample in samples),
+        "documents": round(projected(lambda sample: sample.statistics.documents)),
+        "sentences": round(projected(lambda sample: sample.statistics.sentences)),
+        "pieces": round(projected(lambda sample: sample.statistics.pieces)),
+        "unknown_share": text.unknown_pieces / text.pieces,
+        "shards": len(job.outputs.paths),
+        "rows": round(rows),
+        "record_bytes": round(record_bytes),
+        "free_disk_bytes": _free_disk(job.outputs.paths[0]),
+        "minutes_of_one_processor": round(seconds / 60, 2),
+    }
+
+
+def _free_disk(path: str) -> int:
+    folder = Path(os.path.abspath(path)).parent
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def estimate_table(prediction: Mapping[str, Any]) -> str:
+    """The prediction as text, a line a number."""
+    return "\n".join(
+        f"{name.replace('_', ' '):<32}"
+        + (f"{value:.2%}" if name.endswith("_share") else f"{value:,}")
+        for name, value in prediction.items()
+    )
