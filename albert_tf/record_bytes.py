@@ -11,7 +11,8 @@ bytes are dropped at the end. Some hundred times faster than a message object a 
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -32,30 +33,33 @@ def frame_rows(
     """Rows as TFRecord frames.
 
     Args:
-      columns: each feature's values, [R, n], of any type that casts to its dtype.
+      columns: each feature's values, [R, ...]: integers for int64, else numbers.
       dtypes: each feature's dtype on disk, int64 or float32.
     Returns:
       The frames one after the other, uint8, and where each starts in them and the
       last ends, int64 [R + 1].
     """
     count = len(next(iter(columns.values())))
-    parts: list[_Part] = []
-    features_size = np.zeros(count, np.int64)
-    for name in sorted(dtypes):
-        entry = _entry(name, columns[name], dtypes[name])
-        parts.extend(entry)
-        features_size += sum(part.sizes for part in entry)
-    opening = [
-        _constant(count, bytes(_HEAD) + _FEATURES),
-        _varints(features_size[:, None]),
+    parts = [
+        part
+        for name in sorted(dtypes)
+        for part in _entry(name, columns[name], dtypes[name])
     ]
-    closing = [_constant(count, bytes(_TAIL))]
-    parts = [*opening, *parts, *closing]
-    slots = np.concatenate([part.slots for part in parts], axis=1)
-    used = np.concatenate([part.used for part in parts], axis=1)
+    opening = [_constant(bytes(_HEAD) + _FEATURES), _length(parts)]
+    parts = [*opening, *parts, _constant(bytes(_TAIL))]
+    width = sum(part.slots.shape[1] for part in parts)
+    slots = np.empty((count, width), np.uint8)
+    used = np.ones((count, width), bool)
+    column = 0
+    for part in parts:
+        columns_of_part = slice(column, column + part.slots.shape[1])
+        slots[:, columns_of_part] = part.slots
+        if part.used is not None:
+            used[:, columns_of_part] = part.used
+        column = columns_of_part.stop
     frames = slots[used]
     offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(sum(part.sizes for part in parts), out=offsets[1:])
+    np.cumsum(np.broadcast_to(_total(parts), count), out=offsets[1:])
     _seal(frames, offsets)
     return frames, offsets
 
@@ -71,34 +75,53 @@ def split_frames(content: bytes) -> list[memoryview]:
     return frames
 
 
-class _Part:
-    """Some bytes of every row: `slots` uint8 [R, w], of which `used` bool [R, w] count;
-    `sizes` int64 [R] is how many these are."""
+def read_examples(file: BinaryIO) -> Iterator[bytes]:
+    """The Examples of a record file, their checksums checked.
 
-    def __init__(self, slots: np.ndarray, used: np.ndarray | None = None):
-        self.slots = slots
-        self.used = np.ones(slots.shape, bool) if used is None else used
-        self.sizes = (
-            np.full(len(slots), slots.shape[1])
-            if used is None
-            else np.count_nonzero(used, axis=1)
-        )
+    Raises:
+      ValueError: a frame is damaged or cut off; its number, from 0, is named.
+    """
+    number = 0
+    while head := file.read(_HEAD):
+        size = int.from_bytes(head[:8], "little")
+        if len(head) < _HEAD or head[8:] != _checksum(head[:8]):
+            raise ValueError(f"row {number} is damaged in its length.")
+        example, tail = file.read(size), file.read(_TAIL)
+        if len(tail) < _TAIL:
+            raise ValueError(f"row {number} is cut off.")
+        if tail != _checksum(example):
+            raise ValueError(f"row {number} is damaged (its checksum differs).")
+        yield example
+        number += 1
 
 
-def _constant(count: int, content: bytes) -> _Part:
-    row = np.frombuffer(content, np.uint8)
-    return _Part(np.broadcast_to(row, (count, len(row))))
+class _Part(NamedTuple):
+    """Some bytes of every row.
+
+    Attributes:
+      slots: uint8 [R, w], or [1, w] where they are the same in all rows.
+      used: bool [R, w], which of them count; None for all.
+      sizes: how many count, int64 [R]; a plain number where all rows have as many.
+    """
+
+    slots: np.ndarray
+    used: np.ndarray | None
+    sizes: np.ndarray | int
+
+
+def _constant(content: bytes) -> _Part:
+    return _Part(np.frombuffer(content, np.uint8)[None], None, len(content))
 
 
 def _varints(values: np.ndarray) -> _Part:
     """Values [R, n] as varints: 7 bits a byte, the lowest first."""
-    values = values.astype(np.uint64)
+    if values.min(initial=0) < 0:
+        values = values.astype(np.uint64)
     largest = int(values.max(initial=0))
     width = max(1, -(-largest.bit_length() // 7))
     if width == 1:
-        return _Part(values.astype(np.uint8))
-    if largest < 1 << 32:
-        values = values.astype(np.uint32)
+        return _Part(values.astype(np.uint8), None, values.shape[1])
+    values = values.astype(np.uint32 if largest < 1 << 32 else np.uint64)
     slots = np.empty((*values.shape, width), np.uint8)
     used = np.ones(slots.shape, bool)
     for place in range(width):
@@ -110,36 +133,49 @@ def _varints(values: np.ndarray) -> _Part:
         if place + 1 < width:
             used[..., place + 1] = more
     flat = (len(values), width * values.shape[1])
-    return _Part(slots.reshape(flat), used.reshape(flat))
+    used = used.reshape(flat)
+    return _Part(slots.reshape(flat), used, np.count_nonzero(used, axis=1))
 
 
 def _entry(name: str, values: np.ndarray, dtype: str) -> list[_Part]:
     """A feature: its key, then its values inside two messages, each with a length."""
-    count = len(values)
-    values = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<"))
-    values = values.reshape(count, math.prod(values.shape[1:]))
-    inner = [_varints(values) if dtype == "int64" else _Part(values.view(np.uint8))]
+    values = values.reshape(len(values), math.prod(values.shape[1:]))
+    if dtype == "int64":
+        parts = [_varints(values.astype(np.int64) if values.dtype == bool else values)]
+    else:
+        floats = np.ascontiguousarray(values, "<f4").view(np.uint8)
+        parts = [_Part(floats, None, floats.shape[1])]
     for tag in (_VALUES, _LIST_TAGS[dtype], _FEATURE):
-        inner = [_constant(count, tag), _varints(_total(inner)), *inner]
+        parts = [_constant(tag), _length(parts), *parts]
     key = name.encode()
     # Names are ASCII words of less than 128 bytes, so one byte holds the length.
-    inner = [_constant(count, _KEY + bytes([len(key)]) + key), *inner]
-    return [_constant(count, _ENTRY), _varints(_total(inner)), *inner]
+    parts = [_constant(_KEY + bytes([len(key)]) + key), *parts]
+    return [_constant(_ENTRY), _length(parts), *parts]
 
 
-def _total(parts: Sequence[_Part]) -> np.ndarray:
-    """Bytes of each row, [R, 1]."""
-    return sum(part.sizes for part in parts)[:, None]
+@functools.lru_cache
+def _constant_length(size: int) -> _Part:
+    return _constant(_varints(np.array([[size]])).slots.tobytes())
+
+
+def _length(parts: Sequence[_Part]) -> _Part:
+    """The size of some parts, as a varint."""
+    total = _total(parts)
+    if isinstance(total, int):
+        return _constant_length(total)
+    return _varints(total[:, None])
+
+
+def _total(parts: Sequence[_Part]) -> np.ndarray | int:
+    return sum(part.sizes for part in parts)
 
 
 def _seal(frames: np.ndarray, offsets: np.ndarray) -> None:
     """Fills in lengths and checksums, in place."""
     sizes = np.diff(offsets) - _HEAD - _TAIL
-    heads = np.zeros((len(sizes), _HEAD), np.uint8)
-    heads[:, :8] = sizes.astype("<u8")[:, None].view(np.uint8)
-    checksums = np.array([_length_checksum(size) for size in sizes.tolist()], "<u4")
-    heads[:, 8:] = checksums[:, None].view(np.uint8)
-    frames[offsets[:-1, None] + np.arange(_HEAD)] = heads
+    heads = np.frombuffer(b"".join(map(_head, sizes.tolist())), np.uint8)
+    places = offsets[:-1, None] + np.arange(_HEAD)
+    frames[places] = heads.reshape(places.shape)
     content = frames.tobytes()
     bounds = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
     checksums = np.array(
@@ -159,7 +195,13 @@ def _masked(checksums: np.ndarray) -> np.ndarray:
     return rotated + np.uint32(_MASK_DELTA)
 
 
+def _checksum(content: bytes) -> bytes:
+    """The checksum of some bytes as a frame has it."""
+    checksum = np.array([google_crc32c.value(content)], np.uint32)
+    return _masked(checksum).astype("<u4").tobytes()
+
+
 @functools.lru_cache(maxsize=1 << 16)
-def _length_checksum(size: int) -> int:
-    checksum = google_crc32c.value(size.to_bytes(8, "little"))
-    return int(_masked(np.array([checksum], np.uint32))[0])
+def _head(size: int) -> bytes:
+    length = size.to_bytes(8, "little")
+    return length + _checksum(length)

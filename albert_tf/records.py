@@ -353,18 +353,32 @@ def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
 
 def read_rows(path: str | os.PathLike) -> Iterator[dict[str, np.ndarray]]:
     """Rows of one file as numpy arrays, in file order; for looking and for tests."""
+    for batch in read_batches(path, _ROWS_PER_BLOCK):
+        for row in range(len(next(iter(batch.values())))):
+            yield {name: values[row] for name, values in batch.items()}
+
+
+def read_batches(path: str | os.PathLike, size: int) -> Iterator[dict[str, np.ndarray]]:
+    """Rows of one file, so many at a time, checksums and shapes checked.
+
+    Raises:
+      ValueError: a row is damaged or of other features.
+    """
     import tensorflow as tf
 
     features = read_metadata(path)["features"]
-    for serialized in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-        example = tf.train.Example.FromString(serialized)
-        row = {}
-        for name, feature in features.items():
-            stored = example.features.feature[name]
-            kind = "int64_list" if feature.dtype == "int64" else "float_list"
-            values = np.array(getattr(stored, kind).value, feature.dtype)
-            row[name] = values.reshape(feature.shape)
-        yield row
+    spec = {
+        name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+        for name, feature in features.items()
+    }
+    with open(path, "rb") as file:
+        examples = record_bytes.read_examples(file)
+        try:
+            while block := list(itertools.islice(examples, size)):
+                parsed = tf.io.parse_example(block, spec)
+                yield {name: value.numpy() for name, value in parsed.items()}
+        except (ValueError, tf.errors.InvalidArgumentError) as error:
+            raise ValueError(f"{path}: {getattr(error, 'message', error)}") from error
 
 
 def sha256(path: str | os.PathLike) -> str:

@@ -19,14 +19,17 @@ FLAGS = flags.FLAGS
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def run(main) -> None:
+def run(main, words: str = "") -> None:
     """Parses the command line and calls `main()`; says errors in one line.
 
     Exit codes: 0 done, 1 a wrong value or file, 2 a wrong flag. `--verbosity=1` shows
     the traceback as well.
 
     Args:
-      main: a function without arguments that reads `FLAGS`.
+      main: a function that reads `FLAGS`; without arguments, or with one if there are
+        words.
+      words: what the command line has besides flags, for its usage line: then `main`
+        gets a list of them, at least one. Empty: nothing.
     """
 
     def parse(arguments):
@@ -38,12 +41,14 @@ def run(main) -> None:
 
     def guarded(arguments):
         try:
-            if len(arguments) > 1:
+            if words and len(arguments) < 2:
+                raise flags.Error(f"Usage: {os.path.basename(arguments[0])} {words}")
+            if len(arguments) > 1 and not words:
                 raise flags.Error(f"Unknown argument {arguments[1]!r}: flags start --.")
             if not FLAGS["verbosity"].present:
                 # Libraries report each of their steps; a script's own lines are prints.
                 logging.set_verbosity(logging.WARNING)
-            main()
+            main(arguments[1:]) if words else main()
         except flags.Error as error:
             _print_error(error)
             sys.exit(2)
@@ -261,14 +266,52 @@ def define_data_run_flags() -> None:
     flags.DEFINE_string(
         "work_dir",
         "",
-        "Folder for tokenized text (half of the text in size) and unshuffled rows (of the "
-        "files in work); default: beside the output. It is cleared when all files are "
+        "Folder for tokenized text (half as large as the text) and unshuffled rows (of "
+        "the files in work); default: beside the output. Cleared when all files are "
         "made. Machines that share it share the tokenization.",
     )
     flags.DEFINE_bool(
         "dry_run",
         False,
         "Write nothing; predict rows and bytes from a sample of the text.",
+    )
+
+
+def define_inspection_flags() -> None:
+    """Which rows of a record file are shown, and how."""
+    flags.DEFINE_string(
+        "vocabulary",
+        None,
+        "SentencePiece model, or a WordPiece vocabulary whose name ends in .txt. "
+        "Without it rows are shown as ids.",
+    )
+    flags.DEFINE_integer("rows", 3, "Rows to show.", lower_bound=0)
+    flags.DEFINE_integer("first_row", 0, "The first row to show.", lower_bound=0)
+    flags.DEFINE_bool("check", True, "Check all rows against the record contract.")
+
+
+def inspection_tokenizer():
+    """The tokenizer of `--vocabulary`, or None."""
+    from albert_tf.tokenization import AlbertTokenizer
+
+    if not FLAGS.vocabulary:
+        return None
+    if FLAGS.vocabulary.endswith(".txt"):
+        return AlbertTokenizer(vocab_file=FLAGS.vocabulary)
+    return AlbertTokenizer(spm_model_file=FLAGS.vocabulary)
+
+
+def define_data_benchmark_flags() -> None:
+    """How `benchmark.py data` measures."""
+    flags.DEFINE_integer(
+        "max_workers", 2, "Processes to compare with one.", lower_bound=1
+    )
+    flags.DEFINE_integer("repeats", 3, "Runs of each kind; the best counts.")
+    flags.DEFINE_integer(
+        "text_copies",
+        1,
+        "Times the text is read: more for a short text, or starting takes the time.",
+        lower_bound=1,
     )
 
 
