@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from data_prep.job import Job
 from data_prep.lines import Part
 from data_prep.parts import divide, look_at
-from data_prep.pretraining import ROWS, make_rows
+from data_prep.pretraining import ROWS, PretrainingDataConfig, make_rows
 from data_prep.progress import progress_bar
 from data_prep.runs import RowMaker
 from data_prep.shards import choose_block_size
@@ -86,7 +86,7 @@ def _take_samples(
     job: Job, groups: Sequence[Sequence[Part]], total: int
 ) -> list[_Sample]:
     tasks = iter(
-        Task(sample_group, (group, total, len(job.outputs.paths)), place)
+        Task(sample_group, (group, total, len(job.outputs.paths), place), place)
         for place, group in enumerate(groups)
     )
     samples: list = [None] * len(groups)
@@ -105,9 +105,17 @@ def _take_samples(
 
 
 def sample_group(
-    shared: tuple, parts: Sequence[Part], total_bytes: int, shards: int
+    shared: tuple, parts: Sequence[Part], total_bytes: int, shards: int, number: int
 ) -> _Sample:
-    """Reads parts of files, or the beginning of a packed one, and makes their rows."""
+    """Reads parts of files, or the beginning of a packed one, and makes their rows.
+
+    Args:
+      shared: what encodes the text, and the settings of rows.
+      parts: what to read.
+      total_bytes: of the whole text.
+      shards: files to be written.
+      number: of the sample, for its random draws.
+    """
     encoder, config = shared
     statistics, record_bytes, read = Statistics(), 0, 0
     row_seconds, started = 0.0, time.process_time()
@@ -117,11 +125,15 @@ def sample_group(
         read += size
 
     maker = RowMaker(encoder.tokenizer, config, text=None)
+    rng = config.rng(ROWS, number)
     for segment in encode_parts(encoder, parts, statistics, count):
         began = time.process_time()
         pieces = statistics.pieces * total_bytes // max(read, 1)
         rows_per_block = choose_block_size(pieces, config, shards)
-        record_bytes += _row_bytes(maker, segment.corpus, rows_per_block, statistics)
+        for block in _blocks(segment.corpus, config, rows_per_block):
+            others = _AnyText(block)
+            rows = make_rows(block, maker.tokenizer, config, rng, statistics, others)
+            record_bytes += len(maker.frame(rows)[0])
         row_seconds += time.process_time() - began
         if read >= _BYTES_PER_SAMPLE:
             break
@@ -129,27 +141,12 @@ def sample_group(
     return _Sample(read, statistics, record_bytes, seconds - row_seconds, row_seconds)
 
 
-def _row_bytes(
-    maker: RowMaker,
-    corpus: TokenizedCorpus,
-    rows_per_block: int,
-    statistics: Statistics,
-) -> int:
-    blocks = cut_blocks(
-        corpus.sentence_offsets,
-        corpus.document_offsets,
-        maker.config.max_text_pieces,
-        rows_per_block,
-    )
-    size = 0
-    for number, bounds in enumerate(blocks):
-        block = corpus.block(*bounds)
-        rng = maker.config.rng(ROWS, number, 0)
-        rows = make_rows(
-            block, maker.tokenizer, maker.config, rng, statistics, _AnyText(block)
-        )
-        size += len(maker.frame(rows)[0])
-    return size
+def _blocks(
+    corpus: TokenizedCorpus, config: PretrainingDataConfig, rows_per_block: int
+) -> Iterator[TokenizedCorpus]:
+    offsets = corpus.sentence_offsets, corpus.document_offsets
+    for bounds in cut_blocks(*offsets, config.max_text_pieces, rows_per_block):
+        yield corpus.block(*bounds)
 
 
 def _project(

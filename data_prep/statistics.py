@@ -64,21 +64,3 @@ class Statistics:
             for item in dataclasses.fields(self)
             for value in [getattr(self, item.name)]
         }
-
-    def table(self) -> str:
-        """The numbers as text, one a line; counts by kind with their shares."""
-        lines = []
-        for name, value in self.as_dict().items():
-            if isinstance(value, dict):
-                total = sum(value.values())
-                # What was skipped is of several units, so it has no shares.
-                share = "" if name == "skipped" else " ({:.1%})"
-                text = ", ".join(
-                    f"{key}: {count:,}{share.format(count / total)}"
-                    for key, count in value.items()
-                    if count
-                )
-            else:
-                text = f"{value:,}"
-            lines.append(f"{name.replace('_', ' '):<18}{text or 'none'}")
-        return "\n".join(lines)

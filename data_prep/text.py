@@ -197,7 +197,7 @@ def check_text(text_statistics: Statistics, config: TextConfig) -> None:
 def _claim_folder(files: Sequence[InputFile], encoder: Encoder) -> None:
     """Notes what the folder is for, or raises OSError if it is for something else."""
     settings = {
-        "files": [asdict(file) for file in files],
+        "files": [[file.size, file.modified] for file in files],
         **asdict(encoder.config),
         **encoder.tokenizer.metadata(),
         "max_sentence_pieces": encoder.max_sentence_pieces,

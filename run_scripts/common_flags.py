@@ -185,14 +185,14 @@ def define_max_predictions_flag() -> None:
     )
 
 
-def define_pretraining_data_flags() -> None:
+def define_pretraining_data_flags(output_file: str | None = None) -> None:
     """How pretraining rows are made; the original's names and defaults."""
     flags.DEFINE_string(
         "output_file",
-        None,
+        output_file,
         "TFRecord files to write, separated by commas; NAME@64 stands for 64 files "
         "NAME-00000-of-00064 and so on. A sidecar FILE.json is written beside each.",
-        required=True,
+        required=output_file is None,
     )
     define_max_seq_length_flag(512)
     define_max_predictions_flag()

@@ -77,7 +77,10 @@ def tokenize(documents, max_sentence_pieces=10_000, statistics=None):
             sentences, TOKENIZER, max_sentence_pieces, statistics, 1 << 40
         )
     )
-    return segments[0].corpus.block(0, statistics.sentences) if segments else None
+    if not segments:
+        return None
+    corpus = segments[0].corpus
+    return corpus.block(0, len(corpus.sentence_offsets) - 1)
 
 
 def unmasked_ids(rows):
