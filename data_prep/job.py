@@ -14,7 +14,7 @@ from data_prep.progress import progress_bar
 from data_prep.report import RunFigures, make_report
 from data_prep.runs import RowMaker
 from data_prep.shards import make_shards, plan_rows
-from data_prep.text import Encoder, Text, TextConfig, prepare_text
+from data_prep.text import Encoder, Text, TextConfig, prepare_text, text_folder
 from data_prep.workers import Workers, default_count
 
 
@@ -73,7 +73,10 @@ def make_pretraining_data(job: Job) -> dict:
     if len(finished) < len(job.outputs.own) or not _older(files, job.outputs):
         folder = job.work_folder()
         check_writable(folder)
-        with Workers(job.num_workers) as workers:
+        with (
+            text_folder(folder, files, job.encoder(folder)),
+            Workers(job.num_workers) as workers,
+        ):
             text = _prepare(job, files, folder, workers)
             settings["text_sha256"] = text.sha256
             finished = finished_sidecars(job.outputs, settings)

@@ -1,10 +1,8 @@
 """The files to write: their names, which of them are ours, and which are finished."""
 
-import contextlib
-import fcntl
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,24 +124,3 @@ def finished_sidecars(
                 )
         found[number] = sidecar
     return found
-
-
-@contextlib.contextmanager
-def exclusive(path: str, purpose: str) -> Iterator[None]:
-    """Holds a lock that ends with the process, however it ends.
-
-    Raises:
-      OSError: another process holds it.
-    """
-    with open(path, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise OSError(
-                f"Another process is making {purpose}: let it finish, or end it."
-            ) from None
-        except OSError:
-            # Some network disks have no locks. Then two runs of the same files waste
-            # each other's time, but each file is still whole and right.
-            pass
-        yield

@@ -43,7 +43,12 @@ def make_report(
     total = Statistics.from_dict(sidecars[0]["text"])
     for sidecar in sidecars:
         total.merge(Statistics.from_dict(sidecar["statistics"]))
-    counts = total.as_dict()
+    counts = {
+        name: {key: count for key, count in value.items() if count}
+        if isinstance(value, Mapping)
+        else value
+        for name, value in total.as_dict().items()
+    }
     row_places = total.row_pieces + total.padding_pieces
     return {
         "shards": len(sidecars),
@@ -83,7 +88,6 @@ def report_table(report: Mapping[str, Any]) -> str:
             items = [
                 f"{key}: {count:,}" + (f" ({shares[key]:.1%})" if shares else "")
                 for key, count in value.items()
-                if count
             ]
             text = ", ".join(items) or "none"
         elif name.endswith("_share"):

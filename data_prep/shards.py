@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from albert_tf import records
-from data_prep.outputs import Outputs, exclusive
+from data_prep.locks import exclusive
+from data_prep.outputs import Outputs
 from data_prep.pretraining import ASSIGNMENT, PretrainingDataConfig
 from data_prep.runs import (
     RowBlock,

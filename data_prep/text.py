@@ -9,9 +9,11 @@ whole, and is not made again by a run that starts where another was killed, nor 
 on another machine that shares the folder.
 """
 
+import contextlib
 import itertools
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +25,7 @@ import numpy as np
 from albert_tf.tokenization import AlbertTokenizer
 from data_prep import corpus
 from data_prep.lines import Part
+from data_prep.locks import share_lock, try_lock
 from data_prep.parts import InputFile, check_unchanged, divide
 from data_prep.statistics import Statistics
 from data_prep.store import (
@@ -33,6 +36,8 @@ from data_prep.store import (
     tokenize_sentences,
 )
 from data_prep.workers import Task, Workers
+
+_SETTINGS = "settings.json"
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,42 @@ class Text:
         return os.path.join(self.folder, self.names[segment])
 
 
+@contextlib.contextmanager
+def text_folder(
+    folder: str, files: Sequence[InputFile], encoder: Encoder
+) -> Iterator[None]:
+    """Holds a folder for a text, together with other runs of the same text.
+
+    What an ended run of another text left in it is removed.
+
+    Raises:
+      OSError: a run of another text goes on in it, or may do so.
+    """
+    settings = {
+        "files": [[file.size, file.modified] for file in files],
+        **asdict(encoder.config),
+        **encoder.tokenizer.metadata(),
+        "max_sentence_pieces": encoder.max_sentence_pieces,
+    }
+    with open(os.path.join(folder, "lock"), "a") as lock:
+        alone = try_lock(lock)
+        if alone is False:
+            # Waits for a run that is just setting it up.
+            share_lock(lock)
+        noted = _read_json(os.path.join(folder, _SETTINGS)) or {}
+        differing = [key for key in settings if noted.get(key) != settings[key]]
+        if noted and differing and not alone:
+            raise OSError(
+                f"{folder} is in use by a run whose {differing[0]} differs: let it "
+                "end, or name another --output_file or --work_dir."
+            )
+        if differing:
+            _clear(folder)
+            write_shared(folder, _SETTINGS, json.dumps(settings).encode())
+        share_lock(lock)
+        yield
+
+
 def prepare_text(
     files: Sequence[InputFile],
     encoder: Encoder,
@@ -101,7 +142,7 @@ def prepare_text(
 
     Args:
       files: the input.
-      encoder: shared with the workers.
+      encoder: shared with the workers; its folder is held by `text_folder`.
       workers: the processes that do it.
       progress: called with bytes of input that are done.
       start_at: share of the text, from 0 to 1, at which to start. Machines that share
@@ -109,9 +150,8 @@ def prepare_text(
     Raises:
       ValueError: bad text, or none.
       OSError: a file cannot be read or changed meanwhile; the folder cannot be
-        written, or holds another text.
+        written.
     """
-    _claim_folder(files, encoder)
     groups = divide(files, encoder.config.input_format)
     first = int(start_at * len(groups))
     order = itertools.chain(range(first, len(groups)), range(first))
@@ -194,28 +234,6 @@ def check_text(text_statistics: Statistics, config: TextConfig) -> None:
         raise corpus.no_sentence_error(config.input_format)
 
 
-def _claim_folder(files: Sequence[InputFile], encoder: Encoder) -> None:
-    """Notes what the folder is for, or raises OSError if it is for something else."""
-    settings = {
-        "files": [[file.size, file.modified] for file in files],
-        **asdict(encoder.config),
-        **encoder.tokenizer.metadata(),
-        "max_sentence_pieces": encoder.max_sentence_pieces,
-    }
-    path = os.path.join(encoder.folder, "settings.json")
-    noted = _read_json(path)
-    if noted is None:
-        write_shared(encoder.folder, "settings.json", json.dumps(settings).encode())
-        return
-    for key, value in settings.items():
-        if noted.get(key) != value:
-            raise OSError(
-                f"{encoder.folder} holds the text of an unfinished run whose {key} "
-                "differ: remove the folder if no such run goes on, or name another "
-                "--output_file or --work_dir."
-            )
-
-
 def _is_encoded(folder: str, number: int) -> bool:
     group = _read_json(os.path.join(folder, _list_name(number)))
     return group is not None and all(
@@ -255,6 +273,14 @@ def _gather(encoder: Encoder, groups: Sequence[Sequence[Part]]) -> Text:
         statistics=statistics,
         sha256=digest("".join(segment["sha256"] for segment in segments).encode()),
     )
+
+
+def _clear(folder: str) -> None:
+    for entry in list(os.scandir(folder)):
+        if entry.is_dir():
+            shutil.rmtree(entry.path)
+        elif entry.name != "lock":
+            os.unlink(entry.path)
 
 
 def _list_name(number: int) -> str:

@@ -1,5 +1,6 @@
 """A whole job: any number of processes, restarts, machines, reports, bad input."""
 
+import dataclasses
 import json
 import os
 import resource
@@ -17,8 +18,10 @@ from test_shards import digests, make, make_job
 from albert_tf import record_bytes, records
 from data_prep.estimate import estimate
 from data_prep.job import make_pretraining_data
+from data_prep.parts import look_at
 from data_prep.pretraining import PretrainingDataConfig, make_rows
 from data_prep.statistics import Statistics
+from data_prep.text import text_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 # The long form: KILLS=10 pytest -s tests/test_job.py -k killed
@@ -128,12 +131,31 @@ def test_a_damaged_shard_is_refused(documents, tmp_path):
         make(documents[:50], CONFIG, tmp_path, files=2)
 
 
-def test_an_unfinished_run_of_other_text_is_not_mixed_in(documents, tmp_path):
+def test_what_an_unfinished_run_of_other_text_left_is_not_used(documents, tmp_path):
     make(documents[:300], CONFIG, tmp_path, files=4, shard_range="0:1")
     for path in (tmp_path / "out").glob("rows*"):
         path.unlink()
-    with pytest.raises(OSError, match="unfinished run whose files differ"):
-        make(documents[:301], CONFIG, tmp_path, files=4)
+    paths, _ = make(documents[:301], CONFIG, tmp_path, files=4)
+    elsewhere, _ = make(documents[:301], CONFIG, tmp_path / "b", files=4)
+    assert digests(paths) == digests(elsewhere)
+
+
+def test_a_folder_in_use_for_another_text_is_refused(documents, tmp_path):
+    job = make_job(documents[:9], CONFIG, tmp_path)
+    folder = job.work_folder()
+    os.makedirs(folder)
+    files, encoder = look_at(job.input_paths), job.encoder(folder)
+    other = dataclasses.replace(encoder, max_sentence_pieces=7)
+    with text_folder(folder, files, encoder), text_folder(folder, files, encoder):
+        Path(folder, "kept").touch()
+        with (
+            pytest.raises(OSError, match="in use by a run whose max_sentence_pieces"),
+            text_folder(folder, files, other),
+        ):
+            pass
+        assert Path(folder, "kept").exists()
+    with text_folder(folder, files, other):
+        assert not Path(folder, "kept").exists()
 
 
 # Distribution.

@@ -8,7 +8,7 @@ import pytest
 from letters import CONFIG, TOKENIZER, make_documents, unmasked_segments
 
 from albert_tf import records
-from data_prep import outputs, pretraining, runs, shards, store
+from data_prep import locks, pretraining, runs, shards, store
 from data_prep.job import Job, make_pretraining_data
 from data_prep.outputs import expand_outputs
 from data_prep.pretraining import PretrainingDataConfig
@@ -277,10 +277,10 @@ def test_a_range_that_cannot_be_is_refused(text, tmp_path):
 def test_a_lock_is_held_by_one(tmp_path):
     path = str(tmp_path / "lock")
     with (
-        outputs.exclusive(path, "rows"),
+        locks.exclusive(path, "rows"),
         pytest.raises(OSError, match="Another process is making rows"),
-        outputs.exclusive(path, "rows"),
+        locks.exclusive(path, "rows"),
     ):
         pass
-    with outputs.exclusive(path, "rows"):
+    with locks.exclusive(path, "rows"):
         pass
