@@ -38,8 +38,8 @@ from typing import NamedTuple
 
 import sentencex
 
-from data_prep.lines import BLOCK_BYTES, Part, Source, text_lines
-from data_prep.passages import race_passages, squad_passages
+from data_prep.lines import BAD_UTF8, BLOCK_BYTES, Part, Source, text_lines
+from data_prep.passages import BAD_PASSAGES, race_passages, squad_passages
 
 ON_BAD_TEXT = ("error", "skip")
 
@@ -52,6 +52,8 @@ BAD_JSON = "lines without a JSON document"
 INVISIBLE = "lines or sentences that show nothing"
 EMPTY_DOCUMENT = "documents without a sentence"
 EMPTY_FILE = "files without a sentence"
+# Those by which text is lost.
+LOSSES = (BAD_UTF8, BAD_JSON, BAD_PASSAGES, INVISIBLE)
 CUT = f"sentences over {MAX_SENTENCE_LENGTH:,} characters, cut"
 
 _ASCII_WHITE_SPACE = " \t\r\n\v\f"
@@ -138,9 +140,8 @@ def read_sentences(
       input_format: a key of INPUT_FORMATS.
       on_bad_text: "error", or "skip": leave bad lines out and count them.
       language: ISO 639 code, for the sentence rules of all formats but `lines`.
-      counts: what was left out or cut is added here, by reason: lines.BAD_UTF8,
-        passages.BAD_PASSAGES, BAD_JSON, INVISIBLE, EMPTY_DOCUMENT, EMPTY_FILE; CUT
-        sentences are now several.
+      counts: what was left out or cut is added here, by reason: one of LOSSES,
+        EMPTY_DOCUMENT, EMPTY_FILE; CUT sentences are now several.
       progress: called now and then with the bytes of the files read since the last
         call (packed bytes where they are packed).
     Raises:

@@ -13,9 +13,10 @@ import numpy as np
 from data_prep.job import Job
 from data_prep.lines import Part
 from data_prep.parts import divide, look_at
-from data_prep.pretraining import ROWS, PretrainingDataConfig, make_rows
+from data_prep.pretraining import make_rows
 from data_prep.progress import progress_bar
 from data_prep.runs import RowMaker
+from data_prep.settings import ROWS, PretrainingDataConfig
 from data_prep.shards import choose_block_size
 from data_prep.statistics import Statistics
 from data_prep.store import TokenizedCorpus, cut_blocks

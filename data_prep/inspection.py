@@ -8,7 +8,7 @@ import numpy as np
 
 from albert_tf import records
 from albert_tf.tokenization import AlbertTokenizer
-from data_prep.pretraining import PAIR_OBJECTIVES
+from data_prep.settings import PAIR_OBJECTIVES
 
 _ROWS_AT_ONCE = 256
 _COLUMNS = 88

@@ -9,10 +9,10 @@ from albert_tf import records
 from albert_tf.tokenization import AlbertTokenizer
 from data_prep.outputs import Outputs, check_writable, finished_sidecars
 from data_prep.parts import InputFile, look_at
-from data_prep.pretraining import PretrainingDataConfig
 from data_prep.progress import progress_bar
 from data_prep.report import RunFigures, make_report
 from data_prep.runs import RowMaker
+from data_prep.settings import PretrainingDataConfig
 from data_prep.shards import make_shards, plan_rows
 from data_prep.text import Encoder, Text, TextConfig, prepare_text, text_folder
 from data_prep.workers import Workers, default_count

@@ -17,7 +17,8 @@ import numpy as np
 from albert_tf import records
 from albert_tf.tokenization import AlbertTokenizer
 from data_prep.others import OtherDocuments
-from data_prep.pretraining import ROWS, SHUFFLE, PretrainingDataConfig, make_rows
+from data_prep.pretraining import make_rows
+from data_prep.settings import ROWS, SHUFFLE, PretrainingDataConfig
 from data_prep.statistics import Statistics
 from data_prep.text import Text
 

@@ -21,7 +21,6 @@ import numpy as np
 from albert_tf import records
 from data_prep.locks import exclusive
 from data_prep.outputs import Outputs
-from data_prep.pretraining import ASSIGNMENT, PretrainingDataConfig
 from data_prep.runs import (
     RowBlock,
     RowMaker,
@@ -30,6 +29,7 @@ from data_prep.runs import (
     publish_shard,
     write_bucket,
 )
+from data_prep.settings import ASSIGNMENT, PretrainingDataConfig
 from data_prep.statistics import Statistics
 from data_prep.store import cut_blocks, load_offsets
 from data_prep.text import Text
@@ -126,9 +126,7 @@ def make_shards(
     """Makes shards, in order, several at a time where workers would be idle.
 
     Args:
-      maker: shared with the workers.
-      plan: of all shards.
-      outputs: their names.
+      maker, plan, outputs: of all shards.
       numbers: of the shards to make.
       workers: the processes that do it.
       progress: called with the number of blocks of which rows were made.

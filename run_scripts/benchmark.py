@@ -14,6 +14,7 @@ import sys
 from absl import flags
 
 import common_flags
+import data_flags
 
 FLAGS = flags.FLAGS
 
@@ -40,9 +41,9 @@ def benchmark_data():
 def define_data_flags():
     common_flags.define_corpus_flags()
     common_flags.define_tokenizer_flags()
-    common_flags.define_pretraining_data_flags(output_file="rows.tfrecord@4")
-    common_flags.define_data_run_flags()
-    common_flags.define_data_benchmark_flags()
+    data_flags.define_pretraining_data_flags(output_file="rows.tfrecord@4")
+    data_flags.define_data_run_flags()
+    data_flags.define_data_benchmark_flags()
 
 
 # What can be measured: the flags it takes and what it does.

@@ -11,13 +11,14 @@ killed goes on where it was when it is started again. --dry_run tells rows and b
 from absl import flags, logging
 
 import common_flags
+import data_flags
 from data_prep import corpus
 from data_prep.estimate import estimate, estimate_table
 from data_prep.job import Job, make_pretraining_data
 from data_prep.masking import MaskingConfig
 from data_prep.outputs import expand_outputs
-from data_prep.pretraining import PretrainingDataConfig
 from data_prep.report import report_table, unknown_warning
+from data_prep.settings import PretrainingDataConfig
 from data_prep.text import TextConfig
 from data_prep.workers import default_count
 
@@ -30,7 +31,7 @@ def config_from_flags() -> PretrainingDataConfig:
         short_seq_prob=FLAGS.short_seq_prob,
         dupe_factor=FLAGS.dupe_factor,
         random_seed=FLAGS.random_seed,
-        pair_objective=common_flags.pair_objective(),
+        pair_objective=data_flags.pair_objective(),
         masking=MaskingConfig(
             max_predictions_per_seq=FLAGS.max_predictions_per_seq,
             masked_lm_prob=FLAGS.masked_lm_prob,
@@ -72,6 +73,6 @@ def main():
 if __name__ == "__main__":
     common_flags.define_corpus_flags()
     common_flags.define_tokenizer_flags()
-    common_flags.define_pretraining_data_flags()
-    common_flags.define_data_run_flags()
+    data_flags.define_pretraining_data_flags()
+    data_flags.define_data_run_flags()
     common_flags.run(main)

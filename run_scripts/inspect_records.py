@@ -11,6 +11,7 @@ import itertools
 from absl import flags
 
 import common_flags
+import data_flags
 from albert_tf import records
 from data_prep.inspection import describe_row, find_problems
 
@@ -20,7 +21,7 @@ _SHOWN_PROBLEMS = 10
 
 
 def main(files):
-    tokenizer = common_flags.inspection_tokenizer()
+    tokenizer = data_flags.inspection_tokenizer()
     for path in records.expand_paths(",".join(files)):
         metadata = records.read_metadata(path)
         print(f"{path}: {metadata['rows']:,} rows, {metadata['bytes']:,} bytes")
@@ -45,5 +46,5 @@ def check(path, tokenizer):
 
 
 if __name__ == "__main__":
-    common_flags.define_inspection_flags()
+    data_flags.define_inspection_flags()
     common_flags.run(main, words="FILE ... [--vocabulary=...]")

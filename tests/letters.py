@@ -4,7 +4,7 @@ import numpy as np
 
 from data_prep.corpus import Sentence
 from data_prep.masking import MaskingConfig
-from data_prep.pretraining import PretrainingDataConfig
+from data_prep.settings import PretrainingDataConfig
 from data_prep.statistics import Statistics
 from data_prep.store import tokenize_sentences
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import quickstart_corpus
 
-from data_prep import corpus, lines
+from data_prep import corpus
 
 
 def write(path, content):
@@ -219,7 +219,7 @@ def test_bad_utf8_is_named_or_skipped_and_counted(tmp_path, input_format):
     counts = Counter()
     found = documents(path, input_format, on_bad_text="skip", counts=counts)
     assert found == [["One.", "Two.", "Three."]]
-    assert counts == {lines.BAD_UTF8: 1}
+    assert counts == {corpus.BAD_UTF8: 1}
 
 
 def test_text_before_a_bad_line_comes_first(tmp_path):

@@ -19,7 +19,8 @@ from albert_tf import record_bytes, records
 from data_prep.estimate import estimate
 from data_prep.job import make_pretraining_data
 from data_prep.parts import look_at
-from data_prep.pretraining import PretrainingDataConfig, make_rows
+from data_prep.pretraining import make_rows
+from data_prep.settings import PretrainingDataConfig
 from data_prep.statistics import Statistics
 from data_prep.text import text_folder
 
@@ -283,20 +284,23 @@ def kill_and_restart(shared_data, folder, kills):
     expected = digests(sorted((folder / "whole").glob("rows*[0-9]")))
 
     cut = folder / "cut"
-    for number in range(kills):
-        process = start(shared_data, cut, 1 + number % 3)
+    killed = 0
+    while killed < kills:
+        process = start(shared_data, cut, 1 + killed % 3)
         try:
             process.wait(timeout=rng.uniform(0.2, 0.9) * duration)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        finished = sorted(path.name for path in cut.glob("rows*[0-9]"))
-        print(f"kill {number + 1}: exit code {process.returncode}, there: {finished}")
         assert_whole(cut)
+        finished = sorted(cut.glob("rows*[0-9]"))
         if process.returncode == 0:
-            # So that there is something to kill again.
-            for path in cut.glob("rows*[0-9]"):
+            # It had little left to do: begin anew, so that there is something to kill.
+            for path in finished:
                 path.unlink()
+            continue
+        killed += 1
+        print(f"kill {killed}: exit code {process.returncode}, {len(finished)} shards")
     process = start(shared_data, cut, 2)
     _, errors = process.communicate()
     assert process.returncode == 0, errors

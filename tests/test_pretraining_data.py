@@ -17,7 +17,8 @@ from letters import (
 from albert_tf import records
 from albert_tf.tokenization import AlbertTokenizer
 from data_prep import corpus, pretraining
-from data_prep.pretraining import PretrainingDataConfig
+from data_prep import pairs as pairs_module
+from data_prep.settings import PretrainingDataConfig
 from data_prep.statistics import Statistics
 from data_prep.store import TokenizedCorpus, tokenize_sentences
 
@@ -35,7 +36,7 @@ def make_rows(text, config, statistics=None, seed=0):
 
 def test_chunks_cover_each_document_in_order(documents):
     text = tokenize(documents)
-    chunks = pretraining.choose_chunks(text, CONFIG, np.random.default_rng(4))
+    chunks = pairs_module.choose_chunks(text, CONFIG, np.random.default_rng(4))
     assert chunks[0, 0] == 0 and chunks[-1, 1] == len(text.sentence_offsets) - 1
     assert np.array_equal(chunks[1:, 0], chunks[:-1, 1])
     assert set(text.document_offsets[1:]) <= set(chunks[:, 1])
@@ -48,7 +49,7 @@ def test_one_chunk_in_ten_is_short():
         sentence_offsets=np.arange(2_000_001),
         document_offsets=np.array([0, 2_000_000]),
     )
-    chunks = pretraining.choose_chunks(text, CONFIG, np.random.default_rng(5))
+    chunks = pairs_module.choose_chunks(text, CONFIG, np.random.default_rng(5))
     lengths = np.diff(chunks)[:-1, 0]
     shares = np.bincount(lengths, minlength=65) / len(lengths)
     # Lengths 2..64 share the short ones, so full ones get one more of the 63 shares.
@@ -60,9 +61,9 @@ def test_one_chunk_in_ten_is_short():
 def test_segments_are_consecutive_and_within_one_document(documents):
     text = tokenize(documents)
     rng = np.random.default_rng(6)
-    chunks = pretraining.choose_chunks(text, CONFIG, rng)
+    chunks = pairs_module.choose_chunks(text, CONFIG, rng)
     starts = TOKENIZER.word_start_table[text.ids]
-    pairs = pretraining.choose_segment_pairs(text, chunks, starts, rng, Statistics())
+    pairs = pairs_module.choose_segment_pairs(text, chunks, starts, rng, Statistics())
     swapped = pairs.labels[:, None] == 1
     first = np.where(swapped, pairs.ranges_b, pairs.ranges_a)
     second = np.where(swapped, pairs.ranges_a, pairs.ranges_b)

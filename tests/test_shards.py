@@ -8,10 +8,10 @@ import pytest
 from letters import CONFIG, TOKENIZER, make_documents, unmasked_segments
 
 from albert_tf import records
-from data_prep import locks, pretraining, runs, shards, store
+from data_prep import locks, runs, settings, shards, store
 from data_prep.job import Job, make_pretraining_data
 from data_prep.outputs import expand_outputs
-from data_prep.pretraining import PretrainingDataConfig
+from data_prep.settings import PretrainingDataConfig
 from data_prep.statistics import Statistics
 from data_prep.text import TextConfig
 
@@ -83,7 +83,7 @@ def test_rows_read_back_are_the_rows_made(documents, tmp_path, monkeypatch, plan
     for number, (_, first, end) in enumerate(plan.blocks.tolist()):
         for duplicate in range(CONFIG.dupe_factor):
             block = runs.RowBlock(0, first, end, number, duplicate)
-            rng = CONFIG.rng(pretraining.ROWS, number, duplicate)
+            rng = CONFIG.rng(settings.ROWS, number, duplicate)
             rows = runs.block_rows(maker, segment, block, rng, Statistics())
             expected.update(
                 fingerprint({name: values[index] for name, values in rows.items()})
@@ -102,7 +102,7 @@ def test_rows_read_back_are_the_rows_made(documents, tmp_path, monkeypatch, plan
 def test_a_plan_deals_every_block_and_duplicate_once():
     config = PretrainingDataConfig(dupe_factor=7)
     blocks = np.arange(33).reshape(11, 3)
-    dealt = config.rng(pretraining.ASSIGNMENT).permutation(77)
+    dealt = config.rng(settings.ASSIGNMENT).permutation(77)
     plan = shards.RowPlan(blocks, 128, dealt, 5, 7)
     parts = [plan.row_blocks(shard) for shard in range(5)]
     assert sorted(map(len, parts)) == [15, 15, 15, 16, 16]
