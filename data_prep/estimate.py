@@ -27,22 +27,26 @@ from data_prep.workers import Task, Workers
 # cannot be divided so many bytes: 64 MB of a large text, all of a small one.
 _SAMPLES = 16
 _BYTES_PER_SAMPLE = 1 << 22
+# Duplicates of a short text that are made come to so many bytes of text, so that the
+# random draws of few rows do not matter.
+_BYTES_WITH_DUPLICATES = 1 << 22
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """What one duplicate of a part of the text came to.
+    """What a part of the text came to.
 
     Attributes:
       read: bytes of input.
-      statistics: of the text and its rows.
-      record_bytes: of the rows.
-      text_seconds, row_seconds: processor time.
+      statistics: of the text.
+      rows, record_bytes: of a duplicate, on average.
+      text_seconds, row_seconds: processor time; rows of a duplicate, on average.
     """
 
     read: int
     statistics: Statistics
-    record_bytes: int
+    rows: float
+    record_bytes: float
     text_seconds: float
     row_seconds: float
 
@@ -60,8 +64,8 @@ class _AnyText:
 def estimate(job: Job) -> dict[str, Any]:
     """Predicts rows and bytes of all of a job's outputs; writes nothing.
 
-    Sampled text is read and made into rows as the job would, but once, since duplicates
-    differ by their random draws only.
+    Sampled text is read and made into rows as the job would. Few of the duplicates are
+    made, since they differ by their random draws only.
 
     Returns:
       JSON values. Counts are of the whole set of outputs and rounded.
@@ -118,7 +122,8 @@ def sample_group(
       number: of the sample, for its random draws.
     """
     encoder, config = shared
-    statistics, record_bytes, read = Statistics(), 0, 0
+    duplicates = max(1, min(config.dupe_factor, _BYTES_WITH_DUPLICATES // total_bytes))
+    text, rows, record_bytes, read = Statistics(), Statistics(), 0, 0
     row_seconds, started = 0.0, time.process_time()
 
     def count(size: int) -> None:
@@ -127,19 +132,21 @@ def sample_group(
 
     maker = RowMaker(encoder.tokenizer, config, text=None)
     rng = config.rng(ROWS, number)
-    for segment in encode_parts(encoder, parts, statistics, count):
+    for segment in encode_parts(encoder, parts, text, count):
         began = time.process_time()
-        pieces = statistics.pieces * total_bytes // max(read, 1)
+        pieces = text.pieces * total_bytes // max(read, 1)
         rows_per_block = choose_block_size(pieces, config, shards)
         for block in _blocks(segment.corpus, config, rows_per_block):
-            others = _AnyText(block)
-            rows = make_rows(block, maker.tokenizer, config, rng, statistics, others)
-            record_bytes += len(maker.frame(rows)[0])
+            for _ in range(duplicates):
+                others = _AnyText(block)
+                made = make_rows(block, maker.tokenizer, config, rng, rows, others)
+                record_bytes += len(maker.frame(made)[0])
         row_seconds += time.process_time() - began
         if read >= _BYTES_PER_SAMPLE:
             break
-    seconds = time.process_time() - started
-    return _Sample(read, statistics, record_bytes, seconds - row_seconds, row_seconds)
+    text_seconds = time.process_time() - started - row_seconds
+    means = np.array([rows.rows, record_bytes, row_seconds]) / duplicates
+    return _Sample(read, text, *means[:2], text_seconds, means[2])
 
 
 def _blocks(
@@ -165,14 +172,17 @@ def _project(
         )
 
     duplicates = job.config.dupe_factor
-    rows = duplicates * projected(lambda sample: sample.statistics.rows)
+    rows = duplicates * projected(lambda sample: sample.rows)
     record_bytes = duplicates * projected(lambda sample: sample.record_bytes)
     seconds = projected(lambda sample: sample.text_seconds)
     seconds += duplicates * projected(lambda sample: sample.row_seconds)
+    documents = projected(lambda sample: sample.statistics.documents)
+    if job.text_config.input_format == "raw":
+        documents = len(job.input_paths)
     return {
         "input_bytes": total,
         "sampled_bytes": sum(sample.read for sample in samples),
-        "documents": round(projected(lambda sample: sample.statistics.documents)),
+        "documents": round(documents),
         "sentences": round(projected(lambda sample: sample.statistics.sentences)),
         "pieces": round(projected(lambda sample: sample.statistics.pieces)),
         "unknown_share": text.unknown_pieces / text.pieces,

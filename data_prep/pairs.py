@@ -166,8 +166,7 @@ def choose_next_segments(
       block, word_starts: the text, and bool, where a piece of it starts a word.
       config: lengths.
       others: gives text of other documents.
-      rng: the only source of randomness.
-      statistics: is told what was skipped.
+      rng, statistics: as for `choose_segment_pairs`.
     """
     offsets = block.sentence_offsets.tolist()
     wanted = _wanted_lengths(len(offsets) - 1, config, rng)
