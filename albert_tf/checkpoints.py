@@ -60,17 +60,29 @@ def released_name(variable: tf.Variable) -> str:
     return variable.name.split(":")[0]
 
 
-def training_checkpoint(model: tf.Module, optimizer) -> tf.train.Checkpoint:
+def weights_checkpoint(model: tf.Module) -> tf.train.Checkpoint:
+    """The weights of a model, keyed by released names."""
+    return tf.train.Checkpoint(weights={released_name(v): v for v in model.variables})
+
+
+def training_checkpoint(
+    model: tf.Module, optimizer, **more: tf.Variable
+) -> tf.train.Checkpoint:
     """The whole state of a run, keyed by released names: save and restore this.
+
+    Dropout and the order of rows are functions of seed and step, so that the step is
+    their state too.
 
     Args:
       model: its variables become `weights`.
       optimizer: a built `optimization` optimizer: its moments and its step.
+      **more: other variables of the run.
     """
     names = [released_name(variable) for variable in model.trainable_variables]
     state = {
         "weights": {released_name(v): v for v in model.variables},
         "global_step": optimizer.iterations,
+        **more,
     }
     for moment, slots in optimizer.moments.items():
         state[moment] = dict(zip(names, slots, strict=True))

@@ -234,44 +234,89 @@ class OptimizerConfig:
                 f"{name} must be in [0, 1). Received {value!r}.",
             )
 
+    def batch_warning(self, config: "TrainConfig") -> str:
+        """What is wrong with the learning rate for the batch; empty: nothing seen.
+
+        The paper's 0.00176 belongs to a batch of 4,096; LAMB's rate goes with the root
+        of the batch (You et al. 2019).
+        """
+        usual = 0.00176 * (config.train_batch_size / 4096) ** 0.5
+        if self.optimizer != "lamb" or self.learning_rate <= 2 * usual:
+            return ""
+        return (
+            f"learning_rate {self.learning_rate:g} looks meant for a larger batch than "
+            f"{config.train_batch_size}: 0.00176 belongs to 4096, and by the root of "
+            f"the batch {usual:.2g} to this one."
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """How long, how large and how often: the loop's settings.
+    """How large, how often and on what: the loop's settings.
 
     Attributes:
       output_dir: folder of checkpoints, events and `results.json`.
       train_batch_size: rows in one optimizer step, over all replicas.
       eval_batch_size: rows in one evaluation step, over all replicas.
+      gradient_accumulation_steps: parts that each replica cuts its rows of a step into,
+        one after the other, to need less memory.
+      precision: "float32" or "bfloat16", of activations; weights, LayerNorm, softmax
+        and losses are float32 always.
+      jit_compile: whether XLA compiles the gradient (TPUs always do).
+      rematerialize: what the backward pass computes again: "none", "attention" or
+        "block".
       iterations_per_loop: steps inside one graph call, and between log lines.
       save_checkpoints_steps: steps between checkpoints.
       keep_checkpoint_max: checkpoints that are kept; 0: all.
+      eval_steps: steps between evaluations while training; 0: only after it.
       max_eval_steps: evaluation batches at most; 0: the whole set.
+      max_train_hours: hours of training, over all resumptions, after which it stops;
+        0: no limit.
       random_seed: of initial weights, dropout and the order of rows.
     """
 
     output_dir: str
     train_batch_size: int = 4096
     eval_batch_size: int = 64
+    gradient_accumulation_steps: int = 1
+    precision: str = "float32"
+    jit_compile: bool = False
+    rematerialize: str = "none"
     iterations_per_loop: int = 1_000
     save_checkpoints_steps: int = 5_000
     keep_checkpoint_max: int = 5
+    eval_steps: int = 0
     max_eval_steps: int = 0
+    max_train_hours: float = 0.0
     random_seed: int = 12345
 
     def __post_init__(self):
         _require(bool(self.output_dir), "output_dir is empty: pass --output_dir.")
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            _require(
+                value in choices,
+                f"{name} must be one of {', '.join(choices)}. Received {value!r}.",
+            )
+        _require(
+            _is_number(self.max_train_hours) and self.max_train_hours >= 0,
+            f"max_train_hours must be at least 0. Received {self.max_train_hours!r}.",
+        )
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             lowest = 0 if field.name in _ZERO_ALLOWED else 1
             _require(
-                field.name == "output_dir" or _is_count(value, lowest),
+                field.type is not int or (type(value) is int and value >= lowest),
                 f"{field.name} must be a whole number of at least {lowest}. "
                 f"Received {value!r}.",
             )
 
 
-_ZERO_ALLOWED = ("keep_checkpoint_max", "max_eval_steps", "random_seed")
+_CHOICES = {
+    "precision": ("float32", "bfloat16"),
+    "rematerialize": ("none", "attention", "block"),
+}
+_ZERO_ALLOWED = ("keep_checkpoint_max", "eval_steps", "max_eval_steps", "random_seed")
 
 
 def _is_number(value: Any) -> bool:

@@ -8,7 +8,8 @@ import tensorflow as tf
 import tf_keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import AlbertEncoder, Initializer, LayerNorm, Projection
+from albert_tf.encoder import AlbertEncoder
+from albert_tf.layers import Initializer, LayerNorm, Projection
 
 
 class MaskedLanguageModelHead(tf_keras.layers.Layer):
@@ -71,14 +72,17 @@ class SentenceOrderHead(tf_keras.layers.Layer):
 class PretrainingModel(tf_keras.Model):
     """The encoder with the masked-language-model and sentence-order heads."""
 
-    def __init__(self, config: AlbertConfig, seed: int | None = None, **kwargs):
-        """Args:
-        config: the model's shape.
-        seed: of the initial weights; None takes fresh entropy.
-        """
+    def __init__(
+        self,
+        config: AlbertConfig,
+        seed: int | None = None,
+        rematerialize: str = "none",
+        **kwargs,
+    ):
+        """Args: as `AlbertEncoder`."""
         super().__init__(**kwargs)
         initializer = Initializer(config.initializer_range, seed)
-        self.encoder = AlbertEncoder(config, seed)
+        self.encoder = AlbertEncoder(config, seed, rematerialize)
         self.masked_lm = MaskedLanguageModelHead(config, initializer)
         self.sentence_order = SentenceOrderHead(config, initializer)
 

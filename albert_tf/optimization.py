@@ -68,9 +68,13 @@ def clip_gradients(gradients: Sequence[tf.Tensor], config: OptimizerConfig):
       gradients: dense, already summed over replicas and micro-batches.
       config: its `clip_norm`.
     Returns:
-      (clipped gradients, global norm, a float32 scalar).
+      (clipped gradients, global norm, a float32 scalar). Where the norm is not finite
+      the gradients are zeros.
     """
-    return tf.clip_by_global_norm(gradients, config.clip_norm)
+    norm = tf.linalg.global_norm(gradients)
+    scale = config.clip_norm / tf.maximum(norm, config.clip_norm)
+    finite = tf.math.is_finite(norm)
+    return [tf.where(finite, scale * g, 0.0) for g in gradients], norm
 
 
 def create_optimizer(config: OptimizerConfig) -> tf_keras.optimizers.Optimizer:
@@ -85,6 +89,10 @@ class AdamW(tf_keras.optimizers.Optimizer):
         super().__init__(name=config.optimizer, jit_compile=False)
         self._config = config
         self._learning_rate = self._build_learning_rate(learning_rate(config))
+        # 1, or 0 for a step that shall change nothing but the step count.
+        self._applied = tf.Variable(
+            1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+        )
 
     def build(self, variables):
         """Makes the two moments of each variable, zeros of its shape."""
@@ -100,17 +108,36 @@ class AdamW(tf_keras.optimizers.Optimizer):
         """Both moments of each variable, in the order of `build`."""
         return {"first_moment": self._first, "second_moment": self._second}
 
+    def apply_or_skip(self, gradients, variables, norm) -> tf.Tensor:
+        """One step, in replica context, with gradients that are summed and clipped.
+
+        Args:
+          gradients: from `clip_gradients`.
+          variables: those of `build`, in its order.
+          norm: from `clip_gradients`; where it is not finite, weights and moments stay
+            as they are, to the bit, and the step is counted all the same.
+        Returns:
+          Whether the step was applied, a bool scalar.
+        """
+        finite = tf.math.is_finite(norm)
+        self._applied.assign(tf.cast(finite, tf.float32))
+        self.apply_gradients(
+            zip(gradients, variables, strict=True), skip_gradients_aggregation=True
+        )
+        return finite
+
     def update_step(self, gradient, variable):
         """One variable's update; called by `apply_gradients`."""
         config = self._config
         index = self._index_dict[self._var_key(variable)]
         first, second = self._first[index], self._second[index]
-        first.assign(config.beta_1 * first + (1 - config.beta_1) * gradient)
-        second.assign(
-            config.beta_2 * second + (1 - config.beta_2) * tf.square(gradient)
-        )
+        applied = tf.cast(self._applied, tf.float32)
+        # Of a skipped step: 1 * moment + 0 * 0, and a rate of 0.
+        new_1, new_2 = (applied * (1 - beta) for beta in (config.beta_1, config.beta_2))
+        first.assign((1 - new_1) * first + new_1 * gradient)
+        second.assign((1 - new_2) * second + new_2 * tf.square(gradient))
         update = first / (tf.sqrt(second) + config.epsilon)
-        rate = tf.cast(self.learning_rate, variable.dtype)
+        rate = applied * tf.cast(self.learning_rate, variable.dtype)
         if is_decayed(variable.name):
             update += config.weight_decay * variable
             rate = rate * self.trust_ratio(variable, update)

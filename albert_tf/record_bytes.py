@@ -11,6 +11,7 @@ bytes are dropped at the end. Some hundred times faster than a message object a 
 
 import functools
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
@@ -75,24 +76,44 @@ def split_frames(content: bytes) -> list[memoryview]:
     return frames
 
 
+class DamagedRecordError(ValueError):
+    """A record is cut off or its checksum differs; `offset` is its first byte."""
+
+    def __init__(self, number: int, offset: int, fault: str):
+        super().__init__(f"row {number} {fault} (at byte {offset:,}).")
+        self.offset = offset
+
+
 def read_examples(file: BinaryIO) -> Iterator[bytes]:
     """The Examples of a record file, their checksums checked.
 
     Raises:
-      ValueError: a frame is damaged or cut off; its number, from 0, is named.
+      DamagedRecordError: a frame is damaged or cut off; its number, from 0, is named.
     """
-    number = 0
+    number, offset = 0, 0
     while head := file.read(_HEAD):
         size = int.from_bytes(head[:8], "little")
         if len(head) < _HEAD or head[8:] != _checksum(head[:8]):
-            raise ValueError(f"row {number} is damaged in its length.")
+            raise DamagedRecordError(number, offset, "is damaged in its length")
         example, tail = file.read(size), file.read(_TAIL)
         if len(tail) < _TAIL:
-            raise ValueError(f"row {number} is cut off.")
+            raise DamagedRecordError(number, offset, "is cut off")
         if tail != _checksum(example):
-            raise ValueError(f"row {number} is damaged (its checksum differs).")
+            raise DamagedRecordError(number, offset, "is damaged")
         yield example
         number += 1
+        offset += _HEAD + size + _TAIL
+
+
+def find_damage(path: str | os.PathLike) -> int | None:
+    """The first byte of the first damaged record of a file."""
+    with open(path, "rb") as file:
+        try:
+            for _ in read_examples(file):
+                pass
+        except DamagedRecordError as error:
+            return error.offset
+    return None
 
 
 class _Part(NamedTuple):

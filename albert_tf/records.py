@@ -137,14 +137,8 @@ def publish_records(
     features: Features,
     metadata: Mapping[str, Any],
 ) -> None:
-    """Gives a finished file of rows its name, and then writes its sidecar.
-
-    Args:
-      partial: the file, on the same disk.
-      path: the record file's name.
-      rows: how many the file holds.
-      features, metadata: see `write_records`.
-    """
+    """Gives `partial`, a finished file of so many rows on the same disk, its name, and
+    then writes its sidecar; see `write_records`."""
     with writing(path):
         _sync(Path(partial))
         sidecar = {
@@ -379,6 +373,15 @@ def read_batches(path: str | os.PathLike, size: int) -> Iterator[dict[str, np.nd
                 yield {name: value.numpy() for name, value in parsed.items()}
         except (ValueError, tf.errors.InvalidArgumentError) as error:
             raise ValueError(f"{path}: {getattr(error, 'message', error)}") from error
+
+
+def find_corruption(paths: Sequence[str]) -> tuple[str, int] | None:
+    """The first file that is damaged, and the byte at which its bad record starts."""
+    for path in paths:
+        offset = record_bytes.find_damage(path)
+        if offset is not None:
+            return str(path), offset
+    return None
 
 
 def sha256(path: str | os.PathLike) -> str:

@@ -32,17 +32,20 @@ class Task:
 
     Attributes:
       name: as reports call it.
-      build_model: (model configuration, seed) -> model whose call takes a batch.
+      build_model: (model configuration, seed, rematerialize) -> model whose call takes
+        a batch.
       read_batch: features as parsed from records -> the batch under the code's names.
       losses: name -> loss; training minimises the sum of their means.
       metrics: name -> score; evaluation reports them and the losses.
+      best_metric: the score that the best checkpoint is chosen by; higher is better.
     """
 
     name: str
-    build_model: Callable[[AlbertConfig, int], tf_keras.Model]
+    build_model: Callable[[AlbertConfig, int, str], tf_keras.Model]
     read_batch: Callable[[Mapping], dict]
     losses: Mapping[str, WeightedMean]
     metrics: Mapping[str, WeightedMean]
+    best_metric: str
 
 
 def _read_pretraining_batch(features: Mapping) -> dict:
@@ -70,4 +73,5 @@ PRETRAINING = Task(
             metrics.sentence_order_correct, losses.row_weights
         ),
     },
+    best_metric="masked_lm_accuracy",
 )

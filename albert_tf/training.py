@@ -1,13 +1,14 @@
-"""The one loop that trains and evaluates every task under every strategy.
+"""A run: the one path from settings to results, for every task and strategy.
 
-orbit drives it: many steps inside one graph call, checkpoints and summaries between.
-Loss and gradient are those of the whole global batch: sums over replicas divided by
-global weights, gradients summed and then clipped.
+orbit drives the loops of `loop.py`: many steps inside one graph call; checkpoints,
+summaries and evaluations between.
 """
 
+import contextlib
 import dataclasses
-import math
-import time
+import json
+import signal
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,174 +16,19 @@ from typing import Any
 import orbit
 import tensorflow as tf
 import tf_keras
-from official.common import distribute_utils
+from official.modeling import performance
 
-from albert_tf import batches, checkpoints, losses, optimization
+from albert_tf import batches, checkpoints, optimization, records, strategies
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
-from albert_tf.records import TOKENIZER_FILE, RecordSet, write_json
+from albert_tf.loop import Evaluator, Trainer
+from albert_tf.records import TOKENIZER_FILE, RecordSet, write_json, write_whole
 from albert_tf.tasks import Task
 
-
-def create_strategy(tpu: str = "") -> tf.distribute.Strategy:
-    """The strategy for the devices that are there.
-
-    Args:
-      tpu: a TPU's name, its `grpc://` address, or "local" on a TPU VM; empty: all GPUs
-        of this machine, or its CPU.
-    """
-    if tpu:
-        return distribute_utils.get_distribution_strategy("tpu", tpu_address=tpu)
-    gpus = len(tf.config.list_physical_devices("GPU"))
-    kind = "mirrored" if gpus > 1 else "one_device"
-    return distribute_utils.get_distribution_strategy(kind, num_gpus=gpus)
-
-
-class Trainer(orbit.StandardTrainer):
-    """Optimizer steps of one task."""
-
-    def __init__(self, task: Task, model, optimizer, config, record_set, seed: int):
-        """Args:
-        task: what to minimise.
-        model: from `task.build_model`, made under the strategy in scope.
-        optimizer: built on the model's trainable variables.
-        config: (OptimizerConfig, TrainConfig).
-        record_set: training rows.
-        seed: of dropout and the order of rows.
-        """
-        self._task, self._model, self._optimizer = task, model, optimizer
-        self._optimizer_config, self._train_config = config
-        self._strategy = tf.distribute.get_strategy()
-        self._record_set, self._seed = record_set, seed
-        self._means = _mean_metrics([*task.losses, "gradient_norm"])
-        self._began = None
-        super().__init__(train_dataset=None)
-
-    @property
-    def global_step(self) -> tf.Variable:
-        """Optimizer steps done, int64."""
-        return self._optimizer.iterations
-
-    def train_loop_begin(self):
-        """Starts the clock; opens the data where the step count says."""
-        if self.train_dataset is None:
-            first_step = int(self.global_step.numpy())
-            self.train_dataset = self._strategy.distribute_datasets_from_function(
-                lambda context: batches.training_batches(
-                    self._record_set,
-                    self._train_config.train_batch_size,
-                    self._seed,
-                    first_step,
-                    context,
-                )
-            )
-        for mean in self._means.values():
-            mean.reset_state()
-        self._began = (time.monotonic(), int(self.global_step.numpy()))
-
-    def train_step(self, iterator):
-        """One optimizer step on the next global batch; runs inside the graph."""
-        self._strategy.run(self._replica_step, args=(next(iterator),))
-
-    def train_loop_end(self) -> dict[str, Any]:
-        """Means over the loop, speed, and the time that is left."""
-        start, first_step = self._began
-        step = int(self.global_step.numpy())
-        speed = (step - first_step) / max(time.monotonic() - start, 1e-9)
-        left = (self._optimizer_config.num_train_steps - step) / speed if speed else 0.0
-        rate = optimization.learning_rate(self._optimizer_config)(max(step - 1, 0))
-        return {
-            **{name: float(mean.result()) for name, mean in self._means.items()},
-            "learning_rate": float(rate),
-            "examples_per_second": speed * self._train_config.train_batch_size,
-            "minutes_left": left / 60,
-        }
-
-    def _replica_step(self, features):
-        batch = self._task.read_batch(features)
-        replica = tf.distribute.get_replica_context()
-        weights = _sums(
-            {n: loss.weights(batch) for n, loss in self._task.losses.items()}
-        )
-        global_weights = replica.all_reduce("sum", weights)
-        variables = self._model.trainable_variables
-        with tf.GradientTape() as tape:
-            outputs = self._model(
-                batch, training=True, dropout_seed=self._dropout_seed(replica)
-            )
-            sums = _sums(
-                {
-                    name: loss.values(outputs, batch) * loss.weights(batch)
-                    for name, loss in self._task.losses.items()
-                }
-            )
-            total = tf.add_n(
-                [losses.weighted_mean(sums[n], global_weights[n]) for n in sums]
-            )
-        gradients = tape.gradient(total, variables)
-        # Dense, so that the norm is the gradient's own: that of slices counts the
-        # rows of a piece which stands twice in the batch one by one.
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        gradients = replica.all_reduce("sum", gradients)
-        gradients, norm = optimization.clip_gradients(gradients, self._optimizer_config)
-        self._optimizer.apply_gradients(
-            zip(gradients, variables, strict=True), skip_gradients_aggregation=True
-        )
-        for name, loss_sum in sums.items():
-            mean = losses.weighted_mean(loss_sum, weights[name])
-            self._means[name].update_state(mean, weights[name])
-        self._means["gradient_norm"].update_state(norm)
-
-    def _dropout_seed(self, replica):
-        """int32 [2], another in every step and on every replica."""
-        step = tf.cast(self.global_step, tf.int32)
-        seed = tf.stack([tf.constant(self._seed, tf.int32), step])
-        return tf.random.experimental.stateless_fold_in(
-            seed, replica.replica_id_in_sync_group
-        )
-
-
-class Evaluator(orbit.StandardEvaluator):
-    """A task's losses and metrics over a whole set of rows."""
-
-    def __init__(self, task: Task, model, record_set: RecordSet, batch_size: int):
-        """Args:
-        task: what to report.
-        model: from `task.build_model`, made under the strategy in scope.
-        record_set: evaluation rows, each counted once.
-        batch_size: rows in one step over all replicas.
-        """
-        self._task, self._model = task, model
-        self._strategy = tf.distribute.get_strategy()
-        self._numbers = {**task.losses, **task.metrics}
-        self._means = _mean_metrics(self._numbers)
-        self._rows = tf_keras.metrics.Sum("rows")
-        dataset = self._strategy.distribute_datasets_from_function(
-            lambda context: batches.evaluation_batches(record_set, batch_size, context)
-        )
-        super().__init__(eval_dataset=dataset)
-
-    def eval_begin(self):
-        """Forgets the last evaluation."""
-        for metric in (*self._means.values(), self._rows):
-            metric.reset_state()
-
-    def eval_step(self, iterator):
-        """One global batch; runs inside the graph."""
-
-        def replica_step(features):
-            batch = self._task.read_batch(features)
-            outputs = self._model(batch, training=False)
-            for name, number in self._numbers.items():
-                weights = number.weights(batch)
-                self._means[name].update_state(number.values(outputs, batch), weights)
-            self._rows.update_state(losses.row_weights(batch))
-
-        self._strategy.run(replica_step, args=(next(iterator),))
-
-    def eval_end(self) -> dict[str, Any]:
-        """Name -> mean, and `rows`, how many were counted."""
-        report = {name: float(mean.result()) for name, mean in self._means.items()}
-        return {**report, "rows": float(self._rows.result())}
+# So many steps in a row whose gradient is not finite mean that a run is lost.
+MAX_SKIPPED_IN_A_ROW = 10
+SETTINGS_FILE = "settings.json"
+# Settings of the loop that decide the weights; the others may change on resuming.
+_DECISIVE = ("train_batch_size", "precision", "random_seed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,9 +39,9 @@ class Job:
       task: the task.
       model_config: the model's shape.
       optimizer_config: the optimizer and schedule.
-      train_config: lengths, sizes, intervals, seed and output folder.
+      train_config: sizes, intervals, devices' use, seed and output folder.
       train_rows: rows to train on; None: no training.
-      eval_rows: rows to evaluate on after it; None: no evaluation.
+      eval_rows: rows to evaluate on; None: no evaluation.
       init_checkpoint: weights to start from where the output folder has none.
       settings: JSON values that `results.json` keeps beside the configurations.
     """
@@ -211,135 +57,310 @@ class Job:
 
 
 def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
-    """Trains, resuming what the output folder holds, then evaluates.
+    """Trains, resuming what the output folder holds, and evaluates.
+
+    SIGTERM stops the training at the end of a loop, with a checkpoint; the results then
+    say `pre-empted`.
 
     Returns:
       What `results.json` holds: `global_step`, the metrics, `train`, the last loop's
-      report, and `settings`.
+      report, `status`, and `settings`.
     Raises:
-      ValueError: nothing to start an evaluation from, or a checkpoint that does not
-        match the model.
+      ValueError: settings that do not fit each other or the output folder; nothing to
+        start an evaluation from; a checkpoint that does not match the model; a run
+        whose gradients are not finite.
       OSError: the output folder cannot be written.
     """
-    config = job.train_config
-    output_dir = Path(config.output_dir)
-    output_dir.mkdir(parents=True, exist_ok=True)
-    write_json(output_dir / "albert_config.json", job.model_config.to_dict())
-    if job.train_rows:
-        tokenizer_settings = job.train_rows.tokenizer_settings
-        write_json(output_dir / TOKENIZER_FILE, tokenizer_settings)
-    with strategy.scope():
-        controller, manager = _controller(job, strategy)
-    results: dict[str, Any] = {}
-    if job.train_rows:
-        results["train"] = _train(job, controller)
-    elif not manager.latest_checkpoint and not job.init_checkpoint:
-        raise ValueError(
-            f"{config.output_dir} holds no checkpoint to evaluate: train first, or "
-            "pass --init_checkpoint."
+    chief = strategies.is_chief(strategy)
+    with contextlib.ExitStack() as stack:
+        # Every worker must take part in saving; what the others write is of no use.
+        folder = Path(
+            job.train_config.output_dir
+            if chief
+            else stack.enter_context(tempfile.TemporaryDirectory())
         )
-    if job.eval_rows:
-        results.update(_evaluate(job, controller))
-    results = {
-        "global_step": int(controller.global_step.numpy()),
-        **results,
-        "settings": {
-            "task": job.task.name,
-            "model": job.model_config.to_dict(),
-            "optimizer": dataclasses.asdict(job.optimizer_config),
-            "train": dataclasses.asdict(config),
-            "replicas": strategy.num_replicas_in_sync,
-            **job.settings,
-        },
-    }
-    write_json(output_dir / "results.json", results)
+        folder.mkdir(parents=True, exist_ok=True)
+        session = _Session(job, strategy, folder)
+        session.check_settings()
+        if chief:
+            session.write_settings()
+        with strategy.scope():
+            session.build()
+        results = session.train() if job.train_rows else {"status": "evaluated"}
+        if job.eval_rows and results["status"] != "pre-empted":
+            results.update(session.evaluate())
+        results = {
+            "global_step": session.step,
+            **results,
+            "settings": session.settings(),
+        }
+        if chief:
+            write_json(folder / "results.json", results)
     return results
 
 
-def _controller(job: Job, strategy):
-    """orbit's controller and the manager of its checkpoints, restored or started."""
-    config = job.train_config
-    model = job.task.build_model(job.model_config, config.random_seed)
-    optimizer = optimization.create_optimizer(job.optimizer_config)
-    optimizer.build(model.trainable_variables)
-    manager = tf.train.CheckpointManager(
-        checkpoints.training_checkpoint(model, optimizer),
-        config.output_dir,
-        max_to_keep=config.keep_checkpoint_max or None,
-        step_counter=optimizer.iterations,
-        checkpoint_interval=config.save_checkpoints_steps,
-        checkpoint_name="model.ckpt",
-    )
-    if job.init_checkpoint and not manager.latest_checkpoint:
-        report = checkpoints.load_weights(
-            model, job.init_checkpoint, checkpoints.HEADS, checkpoints.HEADS
-        )
-        print(f"Initial weights from {job.init_checkpoint}: {report}", flush=True)
-    trainer = evaluator = None
-    if job.train_rows:
-        configs = (job.optimizer_config, config)
-        trainer = Trainer(
-            job.task, model, optimizer, configs, job.train_rows, config.random_seed
-        )
-    if job.eval_rows:
-        evaluator = Evaluator(job.task, model, job.eval_rows, config.eval_batch_size)
-    controller = orbit.Controller(
-        strategy=strategy,
-        trainer=trainer,
-        evaluator=evaluator,
-        global_step=optimizer.iterations,
-        steps_per_loop=lambda step: _steps_to_boundary(step, config),
-        checkpoint_manager=manager,
-        summary_dir=str(Path(config.output_dir) / "train"),
-        eval_summary_dir=str(Path(config.output_dir) / "eval"),
-    )
-    return controller, manager
+class _StopTraining(Exception):
+    """Ends orbit's loop; its message is the run's status."""
 
 
-def _steps_to_boundary(step: int, config: TrainConfig) -> int:
-    """Steps of the next loop: never past a multiple of the checkpoint interval."""
-    to_checkpoint = config.save_checkpoints_steps - step % config.save_checkpoints_steps
-    return int(min(config.iterations_per_loop, to_checkpoint))
+class _Session:
+    """One process's share of a run."""
 
+    def __init__(self, job: Job, strategy, folder: Path):
+        self._job, self._strategy, self._folder = job, strategy, folder
+        self._config = job.train_config
+        self._stop_signal = False
+        self._last_report: dict[str, float] = {}
+        self._evaluation: tuple[int, dict] | None = None
 
-def _train(job: Job, controller) -> dict[str, float]:
-    last_report: dict[str, float] = {}
+    @property
+    def step(self) -> int:
+        """Optimizer steps done."""
+        return int(self._controller.global_step.numpy())
 
-    def keep(report):
-        last_report.update(report)
-        bad = [name for name in job.task.losses if not math.isfinite(report[name])]
-        if bad:
-            raise ValueError(
-                f"{bad[0]} is not finite at step {int(controller.global_step)}: lower "
-                "--learning_rate, and start again from the last checkpoint in "
-                f"{job.train_config.output_dir}."
+    def settings(self) -> dict[str, Any]:
+        """All that the run was told."""
+        return {
+            "task": self._job.task.name,
+            "model": self._job.model_config.to_dict(),
+            "optimizer": dataclasses.asdict(self._job.optimizer_config),
+            "train": dataclasses.asdict(self._config),
+            "replicas": self._strategy.num_replicas_in_sync,
+            **self._job.settings,
+        }
+
+    def _identity(self) -> dict[str, Any]:
+        """The settings that decide the weights: to change one is another run."""
+        train = dataclasses.asdict(self._config)
+        identity = {
+            "task": self._job.task.name,
+            **self._job.model_config.to_dict(),
+        }
+        if self._job.train_rows:
+            identity |= dataclasses.asdict(self._job.optimizer_config)
+            identity |= {name: train[name] for name in _DECISIVE}
+            identity["training_rows"] = self._job.train_rows.total_rows
+            identity |= self._job.train_rows.tokenizer_settings
+        return identity
+
+    def check_settings(self) -> None:
+        """Refuses a folder that holds checkpoints of another run."""
+        folder = self._config.output_dir
+        if not tf.train.latest_checkpoint(folder):
+            return
+        file = Path(folder) / SETTINGS_FILE
+        stored = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        for name, value in json.loads(json.dumps(self._identity())).items():
+            if stored.get(name) != value:
+                raise ValueError(
+                    f"{folder} holds a run with {name}={stored.get(name)}, but "
+                    f"{name}={value} is asked for: give another --output_dir, and "
+                    "--init_checkpoint to start from its weights."
+                )
+
+    def write_settings(self) -> None:
+        """Leaves beside the checkpoints what they need to be understood."""
+        model = self._job.model_config.to_dict()
+        write_json(self._folder / "albert_config.json", model)
+        if self._job.train_rows:
+            tokenizer = self._job.train_rows.tokenizer_settings
+            write_json(self._folder / TOKENIZER_FILE, tokenizer)
+            write_json(self._folder / SETTINGS_FILE, self._identity())
+
+    def build(self) -> None:
+        """Makes model and loops, restored or started; in the strategy's scope."""
+        job, config = self._job, self._config
+        with _precision(config.precision):
+            self._model = job.task.build_model(
+                job.model_config, config.random_seed, config.rematerialize
             )
-
-    controller.train_actions = (keep,)
-    if not controller.checkpoint_manager.latest_checkpoint:
-        # From here on the manager counts its intervals, and no start is lost.
-        controller.save_checkpoint()
-    controller.train(job.optimizer_config.num_train_steps)
-    return last_report
-
-
-def _evaluate(job: Job, controller) -> dict[str, float]:
-    config = job.train_config
-    steps = batches.evaluation_steps(job.eval_rows, config.eval_batch_size)
-    limited = 0 < config.max_eval_steps < steps
-    steps = config.max_eval_steps if limited else steps
-    report = controller.evaluate(steps)
-    if not limited and report["rows"] != job.eval_rows.total_rows:
-        raise ValueError(
-            f"Counted {report['rows']:.0f} rows, the sidecars say "
-            f"{job.eval_rows.total_rows}: make the records again."
+        optimizer = optimization.create_optimizer(job.optimizer_config)
+        optimizer.build(self._model.trainable_variables)
+        trainer = evaluator = None
+        more = {}
+        if job.train_rows:
+            configs = (job.optimizer_config, config)
+            trainer = Trainer(job.task, self._model, optimizer, configs, job.train_rows)
+            more = trainer.state
+        if job.eval_rows:
+            evaluator = Evaluator(
+                job.task, self._model, job.eval_rows, config.eval_batch_size
+            )
+        checkpoint = checkpoints.training_checkpoint(self._model, optimizer, **more)
+        manager = tf.train.CheckpointManager(
+            checkpoint,
+            str(self._folder),
+            max_to_keep=config.keep_checkpoint_max or None,
+            step_counter=optimizer.iterations,
+            checkpoint_interval=config.save_checkpoints_steps,
+            checkpoint_name="model.ckpt",
         )
-    return {"eval_rows": int(report.pop("rows")), **report}
+        # Other workers keep nothing; all start from what the chief has kept.
+        latest = tf.train.latest_checkpoint(config.output_dir)
+        if latest:
+            checkpoint.read(latest).expect_partial()
+        elif job.init_checkpoint:
+            # A head may start fresh where it is trained, not where it is scored.
+            missing_ok = checkpoints.HEADS if job.train_rows else None
+            report = checkpoints.load_weights(
+                self._model, job.init_checkpoint, missing_ok, checkpoints.HEADS
+            )
+            print(f"Initial weights from {job.init_checkpoint}: {report}", flush=True)
+        elif not job.train_rows:
+            raise ValueError(
+                f"{config.output_dir} holds no checkpoint to evaluate: train first, or "
+                "pass --init_checkpoint."
+            )
+        self._trainer = trainer
+        self._controller = orbit.Controller(
+            strategy=self._strategy,
+            trainer=trainer,
+            evaluator=evaluator,
+            global_step=optimizer.iterations,
+            steps_per_loop=self._steps_of_loop,
+            checkpoint_manager=manager,
+            train_actions=[self._after_loop],
+            summary_dir=str(self._folder / "train"),
+            eval_summary_dir=str(self._folder / "eval"),
+        )
+        self._describe(latest)
+
+    def _describe(self, latest) -> None:
+        """Prints what is about to run."""
+        names = map(checkpoints.released_name, self._model.trainable_variables)
+        decayed = [optimization.is_decayed(name) for name in names]
+        start = f"resumed from {latest}" if latest else "from step 0"
+        print(
+            f"{type(self._strategy).__name__}, {self._strategy.num_replicas_in_sync} "
+            f"replicas, {self._config.precision}, {start}; weight decay on "
+            f"{sum(decayed)} of {len(decayed)} variables.",
+            flush=True,
+        )
+        warning = self._job.optimizer_config.batch_warning(self._config)
+        if self._job.train_rows and warning:
+            print(f"WARNING: {warning}", flush=True)
+
+    def _steps_of_loop(self, step: int) -> int:
+        """Steps of the next loop: never past a multiple of an interval."""
+        intervals = (self._config.save_checkpoints_steps, self._config.eval_steps)
+        left = [interval - step % interval for interval in intervals if interval]
+        return int(min(self._config.iterations_per_loop, *left))
+
+    def train(self) -> dict[str, Any]:
+        """Trains to the last step, or until it is told to stop; saves at the end."""
+        controller = self._controller
+        if not controller.checkpoint_manager.latest_checkpoint and not self.step:
+            # From here on the manager counts its intervals, and no start is lost.
+            controller.save_checkpoint()
+        status = "finished"
+        with self._listen_for_sigterm():
+            try:
+                self._train_and_evaluate()
+            except _StopTraining as stop:
+                status = str(stop)
+            except tf.errors.DataLossError as error:
+                raise ValueError(_describe_corruption(self._job, error)) from error
+        if controller.checkpoint_manager.latest_checkpoint is None or (
+            self.step != _step_of(controller.checkpoint_manager.latest_checkpoint)
+        ):
+            controller.save_checkpoint()
+        return {"status": status, "train": self._last_report}
+
+    def _train_and_evaluate(self) -> None:
+        last = self._job.optimizer_config.num_train_steps
+        every = self._config.eval_steps if self._job.eval_rows else 0
+        while self.step < last:
+            target = min(last, self.step - self.step % every + every) if every else last
+            self._controller.train(target, checkpoint_at_completion=False)
+            if every:
+                self._keep_best(self.evaluate())
+
+    def _after_loop(self, report: dict[str, float]) -> None:
+        self._last_report = dict(report)
+        if self._trainer.longest_skip.numpy() >= MAX_SKIPPED_IN_A_ROW:
+            latest = self._controller.checkpoint_manager.latest_checkpoint
+            raise ValueError(
+                f"{MAX_SKIPPED_IN_A_ROW} gradients in a row were not finite, at step "
+                f"{self.step} at the latest: lower --learning_rate; the last good "
+                f"checkpoint is {latest}."
+            )
+        if self._stop_signal:
+            raise _StopTraining("pre-empted")
+        hours = self._config.max_train_hours
+        if hours and self._trainer.train_seconds.numpy() >= hours * 3600:
+            raise _StopTraining("out of time")
+
+    @contextlib.contextmanager
+    def _listen_for_sigterm(self):
+        def remember(*_):
+            self._stop_signal = True
+
+        try:
+            previous = signal.signal(signal.SIGTERM, remember)
+        except ValueError:  # not in the main thread: whoever runs us listens
+            yield
+            return
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+
+    def evaluate(self) -> dict[str, Any]:
+        """Evaluates the weights as they are; once a step."""
+        if self._evaluation and self._evaluation[0] == self.step:
+            return self._evaluation[1]
+        config, rows = self._config, self._job.eval_rows
+        steps = batches.evaluation_steps(rows, config.eval_batch_size)
+        limited = 0 < config.max_eval_steps < steps
+        report = self._controller.evaluate(config.max_eval_steps if limited else steps)
+        counted = int(report.pop("rows"))
+        if not limited and counted != rows.total_rows:
+            raise ValueError(
+                f"Counted {counted} rows, the sidecars say {rows.total_rows}: make the "
+                "records again."
+            )
+        report = {"eval_rows": counted, **report}
+        self._evaluation = (self.step, report)
+        return report
+
+    def _keep_best(self, report) -> None:
+        """Keeps the weights in best/ if no evaluation before was as good."""
+        name = self._job.task.best_metric
+        folder = self._folder / "best"
+        file = folder / "best.json"
+        best = json.loads(file.read_text("utf-8"))[name] if file.is_file() else None
+        if best is None or report[name] > best:
+            folder.mkdir(exist_ok=True)
+            write_json(folder / "albert_config.json", self._job.model_config.to_dict())
+            if (self._folder / TOKENIZER_FILE).is_file():
+                tokenizer = (self._folder / TOKENIZER_FILE).read_bytes()
+                write_whole(folder / TOKENIZER_FILE, tokenizer)
+            manager = tf.train.CheckpointManager(
+                checkpoints.weights_checkpoint(self._model),
+                str(folder),
+                max_to_keep=1,
+                checkpoint_name="model.ckpt",
+            )
+            manager.save(checkpoint_number=self.step)
+            write_json(file, {name: report[name], "global_step": self.step})
 
 
-def _sums(tensors: Mapping) -> dict:
-    return {name: tf.reduce_sum(tensor) for name, tensor in tensors.items()}
+@contextlib.contextmanager
+def _precision(name: str):
+    """Keras' policy for what is built inside, and the old one again after it."""
+    previous = tf_keras.mixed_precision.global_policy()
+    performance.set_mixed_precision_policy(tf.as_dtype(name))
+    try:
+        yield
+    finally:
+        tf_keras.mixed_precision.set_global_policy(previous)
 
 
-def _mean_metrics(names) -> dict[str, tf_keras.metrics.Mean]:
-    return {name: tf_keras.metrics.Mean(name) for name in names}
+def _step_of(checkpoint: str) -> int:
+    return int(checkpoint.rsplit("-", 1)[1])
+
+
+def _describe_corruption(job: Job, error) -> str:
+    found = records.find_corruption(job.train_rows.paths)
+    place = f"{found[0]} at byte {found[1]:,}" if found else str(error)
+    return f"A record is corrupt: {place}. Make the file again or copy it again."

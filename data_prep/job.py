@@ -1,7 +1,6 @@
 """All of making pretraining data: input files in, record files and a report out."""
 
 import os
-import shutil
 import time
 from dataclasses import asdict, dataclass, field
 
@@ -14,7 +13,14 @@ from data_prep.report import RunFigures, make_report
 from data_prep.runs import RowMaker
 from data_prep.settings import PretrainingDataConfig
 from data_prep.shards import make_shards, plan_rows
-from data_prep.text import Encoder, Text, TextConfig, prepare_text, text_folder
+from data_prep.text import (
+    Encoder,
+    Text,
+    TextConfig,
+    discard_folder,
+    prepare_text,
+    text_folder,
+)
 from data_prep.workers import Workers, default_count
 
 
@@ -73,19 +79,24 @@ def make_pretraining_data(job: Job) -> dict:
     if len(finished) < len(job.outputs.own) or not _older(files, job.outputs):
         folder = job.work_folder()
         check_writable(folder)
-        with (
-            text_folder(folder, files, job.encoder(folder)),
-            Workers(job.num_workers) as workers,
-        ):
-            text = _prepare(job, files, folder, workers)
-            settings["text_sha256"] = text.sha256
-            finished = finished_sidecars(job.outputs, settings)
-            figures.text_seconds = time.monotonic() - started
-            missing = [n for n in job.outputs.own if n not in finished]
-            _make(job, text, missing, workers, settings)
-            figures.peak_memory_bytes = workers.peak_memory
+        try:
+            with (
+                text_folder(folder, files, job.encoder(folder)),
+                Workers(job.num_workers) as workers,
+            ):
+                text = _prepare(job, files, folder, workers)
+                settings["text_sha256"] = text.sha256
+                finished = finished_sidecars(job.outputs, settings)
+                figures.text_seconds = time.monotonic() - started
+                missing = [n for n in job.outputs.own if n not in finished]
+                _make(job, text, missing, workers, settings)
+                figures.peak_memory_bytes = workers.peak_memory
+        except ValueError:
+            # The text or the settings must change, so what was made is of no use.
+            discard_folder(folder)
+            raise
         if job.outputs.all_finished():
-            shutil.rmtree(folder, ignore_errors=True)
+            discard_folder(folder)
     figures.seconds = time.monotonic() - started
     sidecars = finished_sidecars(job.outputs, settings)
     report = make_report(list(sidecars.values()), figures)

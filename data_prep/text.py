@@ -131,6 +131,16 @@ def text_folder(
         yield
 
 
+def discard_folder(folder: str) -> None:
+    """Removes a folder of `text_folder`, unless another run holds it."""
+    with (
+        contextlib.suppress(FileNotFoundError),
+        open(os.path.join(folder, "lock"), "a") as lock,
+    ):
+        if try_lock(lock) is not False:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def prepare_text(
     files: Sequence[InputFile],
     encoder: Encoder,

@@ -56,7 +56,9 @@ def run(main, words: str = "") -> None:
         except flags.Error as error:
             _print_error(error)
             sys.exit(2)
-        except (ValueError, OSError) as error:
+        except Exception as error:
+            if not isinstance(error, _expected_errors()):
+                raise
             _print_error(error)
             if logging.level_debug():
                 raise
@@ -67,6 +69,12 @@ def run(main, words: str = "") -> None:
         for flag in FLAGS.get_flags_for_module(module):
             FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=parse)
+
+
+def _expected_errors() -> tuple:
+    """Kinds of error that are about values and files, not about the code."""
+    tensorflow = sys.modules.get("tensorflow")
+    return (ValueError, OSError, *([tensorflow.errors.OpError] if tensorflow else []))
 
 
 def _print_error(error: Exception) -> None:
@@ -251,38 +259,71 @@ def define_run_flags(**defaults) -> None:
         "output_dir",
         None,
         "Folder of checkpoints, TensorBoard events and results.json. A run that finds "
-        "its checkpoints there resumes.",
+        "its checkpoints there resumes; those of other settings are refused.",
         required=True,
     )
     flags.DEFINE_bool("do_train", defaults["do_train"], "Train.")
     flags.DEFINE_bool("do_eval", defaults["do_eval"], "Evaluate, after training.")
-    flags.DEFINE_integer(
-        "train_batch_size",
-        defaults["train_batch_size"],
-        "Rows in an optimizer step, over all devices.",
-    )
-    flags.DEFINE_integer(
-        "eval_batch_size",
-        defaults["eval_batch_size"],
-        "Rows in an evaluation step, over all devices.",
-    )
-    flags.DEFINE_integer(
-        "save_checkpoints_steps",
-        defaults["save_checkpoints_steps"],
-        "Steps between checkpoints.",
-    )
+    for name, help_text in {
+        "train_batch_size": "Rows in an optimizer step, over all devices.",
+        "eval_batch_size": "Rows in an evaluation step, over all devices.",
+        "save_checkpoints_steps": "Steps between checkpoints.",
+        "eval_steps": "Steps between evaluations while training, the best of which is "
+        "kept in OUTPUT_DIR/best; 0: only evaluate after training.",
+    }.items():
+        flags.DEFINE_integer(name, defaults[name], help_text)
     flags.DEFINE_integer("keep_checkpoint_max", 5, "Checkpoints to keep; 0: all.")
     flags.DEFINE_integer(
-        "iterations_per_loop", 1000, "Steps in one graph call and between log lines."
+        "iterations_per_loop",
+        1000,
+        "Steps in one graph call and between log lines. SIGTERM is answered between "
+        "loops: keep one shorter than the notice that your machine gives.",
     )
     flags.DEFINE_integer(
         "max_eval_steps", 0, "Batches of an evaluation at most; 0: the whole set."
     )
+    flags.DEFINE_float(
+        "max_train_hours",
+        0.0,
+        "Stop, with a checkpoint, after so many hours of training, resumptions "
+        "included; 0: no limit.",
+    )
     define_random_seed_flag("Seed of initial weights, dropout and the order of rows.")
+    define_device_flags()
+
+
+def define_device_flags() -> None:
+    """What a run computes on, and how it trades memory, speed and precision."""
     flags.DEFINE_string(
         "tpu", "", "TPU to train on: its name, grpc://HOST:8470, or local on a TPU VM."
     )
     flags.DEFINE_alias("tpu_name", "tpu")
+    flags.DEFINE_string("tpu_zone", "", "Zone of a TPU that is given by name.")
+    flags.DEFINE_string("gcp_project", "", "Project of a TPU that is given by name.")
+    flags.DEFINE_integer(
+        "gradient_accumulation_steps",
+        1,
+        "Parts into which each device cuts its rows of a step to need less memory.",
+    )
+    flags.DEFINE_enum(
+        "precision",
+        "float32",
+        ["float32", "bfloat16"],
+        "Of activations; weights, LayerNorm, softmax and losses are float32 always.",
+    )
+    flags.DEFINE_bool(
+        "jit_compile",
+        False,
+        "Compile the gradient's computation with XLA. TPUs always do; on CPUs it is "
+        "slower than without.",
+    )
+    flags.DEFINE_enum(
+        "rematerialize",
+        "none",
+        ["none", "attention", "block"],
+        "What the backward pass computes again to need less memory: nothing, attention "
+        "probabilities, or whole blocks.",
+    )
 
 
 def define_optimizer_flags(**defaults) -> None:

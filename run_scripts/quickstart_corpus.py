@@ -5,8 +5,8 @@
 The text is that of `help()`: the topics of `pydoc_data.topics`, a document each.
 Headings, code, grammar and tables are left out. Topics quote each other at length, so
 a paragraph is kept only the first time: otherwise most of the evaluation documents
-would stand in the training text too. Own text is cut into documents of at most
-OWN_SENTENCES sentences, so that even one book leaves some to evaluate on. Writes
+would stand in the training text too. Long documents are cut, so that even one book
+leaves some to evaluate on, and topics are met in training before. Writes
 DIR/train.jsonl and DIR/eval.jsonl (whole documents, about a tenth of the characters),
 to be read with --input_format=jsonl.
 """
@@ -15,7 +15,7 @@ import json
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,8 @@ from data_prep import corpus
 FLAGS = flags.FLAGS
 
 EVAL_SHARE = 0.1
-OWN_SENTENCES = 50
+# A document is ended after so many characters.
+DOCUMENT_CHARACTERS = 4_000
 _NOT_PROSE = re.compile(r"::=|>>>|\.\.\. |^[|+]", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?:;][)\"'”]*( \[\d+\])?$")
 _EMPHASIS = re.compile(r"(?<![\w*])\*{1,2}([^\s*][^*]*?)\*{1,2}(?![\w*])")
@@ -58,8 +59,20 @@ def make_documents(topics: Mapping[str, str]) -> list[str]:
         new = [p for p in dict.fromkeys(prose(topics[name])) if p not in seen]
         seen.update(new)
         if new:
-            documents.append("\n\n".join(new))
+            documents.extend(cut(new, "\n\n"))
     return documents
+
+
+def cut(parts: Sequence[str], separator: str) -> Iterator[str]:
+    """Joins parts of a text into documents of about DOCUMENT_CHARACTERS."""
+    document: list[str] = []
+    for part in parts:
+        document.append(part)
+        if sum(map(len, document)) >= DOCUMENT_CHARACTERS:
+            yield separator.join(document)
+            document = []
+    if document:
+        yield separator.join(document)
 
 
 def split(
@@ -96,13 +109,9 @@ def embedded_documents() -> list[str]:
 
 def own_documents(input_file: str, input_format: str, **options) -> list[str]:
     """The user's documents, cut short; options are those of `corpus.read_documents`."""
-    documents = []
     paths = corpus.expand_inputs(input_file)
-    for document in corpus.read_documents(paths, input_format, **options):
-        for first in range(0, len(document.sentences), OWN_SENTENCES):
-            part = document.sentences[first : first + OWN_SENTENCES]
-            documents.append(" ".join(part))
-    return documents
+    whole = corpus.read_documents(paths, input_format, **options)
+    return [part for document in whole for part in cut(document.sentences, " ")]
 
 
 def write(path: Path, documents: list[str]) -> None:
@@ -129,8 +138,8 @@ def main():
     train, evaluation = split(documents, EVAL_SHARE, rng)
     if not evaluation:
         raise ValueError(
-            f"The text has {len(documents)} documents of {OWN_SENTENCES} sentences or "
-            "less, too few to keep some for evaluation: give more text."
+            f"The text has {len(documents)} documents of about {DOCUMENT_CHARACTERS:,} "
+            "characters, too few to keep some for evaluation: give more text."
         )
     folder = Path(FLAGS.output_dir)
     folder.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ def main():
     train_config = common_flags.train_config()
 
     # TensorFlow loads for seconds: not before the flags are known to be right.
-    from albert_tf import training
+    from albert_tf import strategies, training
     from albert_tf.tasks import PRETRAINING
 
     job = training.Job(
@@ -58,7 +58,8 @@ def main():
         eval_rows=eval_rows,
         init_checkpoint=FLAGS.init_checkpoint,
     )
-    training.run(job, training.create_strategy(FLAGS.tpu))
+    strategy = strategies.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
+    training.run(job, strategy)
 
 
 if __name__ == "__main__":
@@ -73,6 +74,7 @@ if __name__ == "__main__":
         train_batch_size=4096,
         eval_batch_size=64,
         save_checkpoints_steps=5000,
+        eval_steps=0,
     )
     common_flags.define_optimizer_flags(
         optimizer="lamb",

@@ -105,11 +105,13 @@ def test_order_depends_on_the_seed_and_not_on_the_batch_size(record_set):
     assert orders[SEED, 4] != orders[SEED + 1, 4]
 
 
-def test_rows_of_different_files_stand_side_by_side(record_set, rows_in_order):
+def test_files_are_read_side_by_side(record_set, rows_in_order, monkeypatch):
+    """A large set is shuffled within a window, which must not be one file's rows."""
+    monkeypatch.setattr(batches, "_SHUFFLE_ROWS", 1)
     files = np.repeat(np.arange(len(ROWS_PER_FILE)), ROWS_PER_FILE)
     file_of = dict(zip(map(key, rows_in_order), files, strict=True))
-    (batch,) = training(record_set, 8, 1)
-    assert len({file_of[row] for row in keys([batch])}) > 1
+    (batch,) = training(record_set, 3, 1)
+    assert {file_of[row] for row in keys([batch])} == {0, 1, 2}
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,17 @@ def test_weights_of_a_training_checkpoint_load_by_name(tmp_path):
     assert len(slots) == 2 * len(report.loaded)
 
 
+def test_moments_lie_under_the_names_of_their_weights(tmp_path):
+    model, optimizer = trained("lamb", seed=1)
+    prefix = checkpoints.training_checkpoint(model, optimizer).save(tmp_path / "ckpt")
+    reader = tf.train.load_checkpoint(prefix)
+    for moment, slots in optimizer.moments.items():
+        for variable, slot in zip(model.trainable_variables, slots, strict=True):
+            name = checkpoints.released_name(variable).replace("/", ".S")
+            key = f"{moment}/{name}/.ATTRIBUTES/VARIABLE_VALUE"
+            assert np.array_equal(reader.get_tensor(key), slot), key
+
+
 def test_the_step_of_a_tensorflow_1_checkpoint_is_read(shared, tmp_path):
     prefix = write_tf1_checkpoint(tmp_path / "a", {"global_step": np.int64(125_000)})
     assert checkpoints.read_global_step(str(prefix)) == 125_000

@@ -194,6 +194,7 @@ def test_bad_bytes_are_named_by_line_by_a_worker_too(spm_model_file, tmp_path):
     text = STORY.encode() * 50 + b"\xff\n"
     done = make(spm_model_file, text, tmp_path, "--num_workers=2")
     assert_one_line(done, 1, "text.txt, line 8001: not UTF-8", "--on_bad_text=skip")
+    assert not list((tmp_path / "out").iterdir())
     done = make(spm_model_file, text, tmp_path, "--on_bad_text=skip")
     assert done.returncode == 0
     assert report_of(tmp_path)["skipped"] == {"lines that are not UTF-8": 1}

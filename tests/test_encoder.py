@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import checkpoints, encoder, losses, models
+from albert_tf import checkpoints, encoder, layers, losses, models
 from albert_tf.config import AlbertConfig
 from albert_tf.tasks import PRETRAINING
 
@@ -140,8 +140,8 @@ def test_parameter_counts_are_the_papers_whatever_the_depth():
             "intermediate_size": 4 * hidden,
         }
         # The largest once: its weights alone are 0.9 GB.
-        for layers in (2, 12) if hidden < 4096 else (12,):
-            config = AlbertConfig(30_000, num_hidden_layers=layers, **shape)
+        for depth in (2, 12) if hidden < 4096 else (12,):
+            config = AlbertConfig(30_000, num_hidden_layers=depth, **shape)
             model = encoder.AlbertEncoder(config, seed=0)
             found = sum(int(tf.size(v)) for v in model.trainable_variables)
             assert found == count
@@ -164,10 +164,10 @@ def test_attention_and_feed_forward_share_on_their_own():
     assert len({id(block.feed_forward) for block in blocks}) == 4
 
 
-@pytest.mark.parametrize("function", [encoder.gelu, encoder.layer_norm])
+@pytest.mark.parametrize("function", [layers.gelu, layers.layer_norm])
 def test_written_out_gradients_equal_numeric_ones(function):
     rng = np.random.default_rng(3)
-    shapes = [(2, 5, 7)] + [(7,)] * (2 if function is encoder.layer_norm else 0)
+    shapes = [(2, 5, 7)] + [(7,)] * (2 if function is layers.layer_norm else 0)
     inputs = [tf.constant(rng.normal(size=shape), tf.float32) for shape in shapes]
     theory, numeric = tf.test.compute_gradient(function, inputs, delta=1e-2)
     for found, expected in zip(theory, numeric, strict=True):
@@ -184,9 +184,9 @@ def test_layer_norm_is_keras_own_and_calm_on_constants():
     oracle.build(values.shape)
     oracle.set_weights([gamma.numpy(), beta.numpy()])
     np.testing.assert_allclose(
-        encoder.layer_norm(values, gamma, beta), oracle(values), atol=1e-5
+        layers.layer_norm(values, gamma, beta), oracle(values), atol=1e-5
     )
-    constant = encoder.layer_norm(tf.fill([2, 11], 3.7), gamma, beta)
+    constant = layers.layer_norm(tf.fill([2, 11], 3.7), gamma, beta)
     assert np.isfinite(constant).all()
 
 

@@ -15,7 +15,10 @@ from albert_tf.encoder import AlbertEncoder
 from albert_tf.models import PretrainingModel
 from albert_tf.records import write_json
 
-CONFIG = tiny.tiny_config(num_hidden_groups=2, initializer_range=0.3)
+# With dropout, so that an export that drops is noticed.
+CONFIG = tiny.tiny_config(
+    num_hidden_groups=2, initializer_range=0.3, hidden_dropout_prob=0.4
+)
 # (batch, pieces): usual, both smallest, the longest, one piece in several rows.
 SHAPES = ((2, 7), (1, 1), (3, CONFIG.max_position_embeddings), (5, 1))
 TOKENIZER = {"vocab_size": CONFIG.vocab_size, "lower_case": True}

@@ -21,13 +21,18 @@ LEVELS = {
     "packing": 0,
     "losses": 0,
     "metrics": 0,
+    "layers": 0,
+    "rematerialize": 0,
     "answers": 0,
     "encoder": 1,
     "models": 1,
     "optimization": 1,
     "checkpoints": 1,
     "batches": 1,
+    "strategies": 1,
     "tasks": 2,
+    "train_step": 2,
+    "loop": 2,
     "training": 2,
     "export": 3,
 }
@@ -35,7 +40,9 @@ SIBLINGS = {
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
     "records": {"record_bytes"},
     "models": {"encoder"},
-    "training": {"tasks"},
+    "train_step": {"tasks"},
+    "loop": {"tasks", "train_step"},
+    "training": {"tasks", "loop"},
 }
 # Parts of one module: nobody else imports them.
 PRIVATE = {"tokenization_subwords", "tokenization_graph", "record_bytes"}
@@ -47,7 +54,7 @@ OFFICIAL = (
     "official.nlp.tools.squad_evaluate_v1_1",
     "official.nlp.tools.squad_evaluate_v2_0",
 )
-# Data workers are many processes: none of these loads TensorFlow (about 400 MB each).
+# Data workers are many processes: none of these loads TensorFlow (about 700 MB each).
 LIGHT = ("albert_tf", *(f"albert_tf.{m}" for m in ("config", *sorted(FOR_DATA_PREP))))
 
 FOLDERS = ("albert_tf", "data_prep", "run_scripts", "tests")

@@ -361,6 +361,21 @@ def test_a_file_of_another_size_than_its_sidecar_says_is_refused(tmp_path):
         records.read_set([path], {})
 
 
+def test_the_first_damaged_record_is_found(tmp_path):
+    paths = [tiny.write_rows(tmp_path / name, 5) for name in "ab"]
+    assert records.find_corruption(paths) is None
+    content = bytearray(paths[1].read_bytes())
+    frames = records.split_frames(bytes(content))
+    start = len(frames[0]) + len(frames[1])
+    for place in (start, start + 9, start + 40, start + len(frames[2]) - 1):
+        damaged = content.copy()
+        damaged[place] ^= 1
+        paths[1].write_bytes(damaged)
+        assert records.find_corruption(paths) == (str(paths[1]), start)
+    paths[1].write_bytes(content[: start + 20])
+    assert records.find_corruption(paths) == (str(paths[1]), start)
+
+
 @pytest.mark.parametrize("pattern", ["", " , ", "nowhere.tfrecord", "nowhere/*"])
 def test_a_pattern_without_files_is_an_error_that_says_so(pattern, tmp_path):
     present = tiny.write_rows(tmp_path / "rows", 1)

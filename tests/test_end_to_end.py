@@ -1,0 +1,77 @@
+"""The quick start as a newcomer runs it, made short; and what it leaves behind."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BOOK = ["The cat sat on the mat; it was a fine mat, said the cat.", "Who sat there?"]
+
+
+def quickstart(*options, cwd):
+    command = [str(ROOT / "run_scripts" / "quickstart.sh"), *options]
+    # The environment of the tests, whether or not a shell has activated it.
+    path = os.pathsep.join([str(Path(sys.prefix) / "bin"), os.environ["PATH"]])
+    environment = os.environ | {"VIRTUAL_ENV": sys.prefix, "PATH": path}
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder and the printed lines of a short quick start on the embedded text."""
+    folder = tmp_path_factory.mktemp("quickstart")
+    result = quickstart("--num_train_steps=12", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return folder / "quickstart_output", result.stdout
+
+
+def test_the_table_and_the_answer_are_printed(finished):
+    _, printed = finished
+    table = printed.split("== Result")[1]
+    for line in ("rows, training", "unknown pieces", "steps a second"):
+        assert line in table
+    for line in ("masked-LM accuracy", "commonest piece", "sentence-order accuracy"):
+        [row] = [row for row in table.splitlines() if line in row]
+        assert 0 <= float(row.split()[-1].rstrip("%")) <= 100
+    assert "pooled_output: 128 numbers" in table
+
+
+def test_every_stage_left_its_output(finished):
+    folder, _ = finished
+    results = json.loads((folder / "model" / "results.json").read_text())
+    assert results["global_step"] == 12
+    rows = json.loads((folder / "eval.tfrecord.json").read_text())["rows"]
+    assert results["eval_rows"] == rows > 100
+    extra = folder / "saved_model" / "1" / "assets.extra"
+    tokenizer = json.loads((extra / "tokenizer.json").read_text())
+    assert tokenizer["vocab_size"] == 2000 and tokenizer["lower_case"] is True
+    assert not list(folder.rglob(".*partial*"))
+
+
+def test_a_second_run_makes_nothing_anew(finished):
+    folder, _ = finished
+    files = ["train.tfrecord", "vocabulary.model", "saved_model/1/saved_model.pb"]
+    before = [(folder / name).stat().st_mtime_ns for name in files]
+    result = quickstart("--num_train_steps=12", cwd=folder.parent)
+    assert result.returncode == 0, result.stderr
+    assert [(folder / name).stat().st_mtime_ns for name in files] == before
+    assert " eval | step:     12" in result.stdout
+
+
+def test_an_unknown_option_is_refused(tmp_path):
+    result = quickstart("--inptu=book.txt", cwd=tmp_path)
+    assert result.returncode == 2 and "--inptu" in result.stderr
+
+
+def test_text_too_short_for_the_vocabulary_names_the_largest(tmp_path):
+    (tmp_path / "book.txt").write_text("\n\n".join(BOOK * 40))
+    result = quickstart("--input=book.txt", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "vocab_size must be at most" in result.stderr
+    assert "Traceback" not in result.stderr
