@@ -25,6 +25,7 @@ setup(
         # Sentence boundaries may move between releases, and rows with them.
         "sentencex>=1.0.32,<1.1",
         "absl-py>=1.4",
+        "google-crc32c>=1.5",
         "numpy>=1.26",
         "tqdm>=4.66",
         "matplotlib>=3.8",

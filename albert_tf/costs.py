@@ -86,11 +86,12 @@ def activation_bytes(
       precision: as `TrainConfig.precision`.
       rematerialize: as `TrainConfig.rematerialize`.
     """
-    shared = {"num_hidden_groups": 1, "attention_groups": None, "ffn_groups": None}
-    # All layers keep the same, so that two depths tell the third.
+    # All layers keep the same, shared or not, so that two depths tell the third. Not
+    # shared they are traced into one graph.
+    unset = {"attention_groups": None, "ffn_groups": None}
     one, two = (
         _kept_bytes(
-            config.replace(num_hidden_layers=layers, **shared),
+            config.replace(num_hidden_layers=layers, num_hidden_groups=layers, **unset),
             (length, predictions),
             precision,
             rematerialize,

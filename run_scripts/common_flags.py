@@ -1,5 +1,7 @@
 """Every flag of the scripts, defined once, in groups, and how a script runs.
 
+The flags of making and looking at pretraining data are in `data_flags.py`.
+
 A script calls the groups that it needs under `__main__` (a flag defined twice in
 one process is an error), passes its own defaults, and hands its `main` to `run`.
 """
@@ -14,18 +16,24 @@ from data_prep import corpus
 
 FLAGS = flags.FLAGS
 
+# Where flags are defined: here, and those of one kind of script beside it.
+_FLAG_MODULES = (__name__, "data_flags")
+
 # TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def run(main) -> None:
+def run(main, words: str = "") -> None:
     """Parses the command line and calls `main()`; says errors in one line.
 
     Exit codes: 0 done, 1 a wrong value or file, 2 a wrong flag. `--verbosity=1` shows
     the traceback as well.
 
     Args:
-      main: a function without arguments that reads `FLAGS`.
+      main: a function that reads `FLAGS`; without arguments, or with one if there are
+        words.
+      words: what the command line has besides flags, for its usage line: then `main`
+        gets a list of them, at least one. Empty: nothing.
     """
 
     def parse(arguments):
@@ -37,12 +45,14 @@ def run(main) -> None:
 
     def guarded(arguments):
         try:
-            if len(arguments) > 1:
+            if words and len(arguments) < 2:
+                raise flags.Error(f"Usage: {os.path.basename(arguments[0])} {words}")
+            if len(arguments) > 1 and not words:
                 raise flags.Error(f"Unknown argument {arguments[1]!r}: flags start --.")
             if not FLAGS["verbosity"].present:
                 # Libraries report each of their steps; a script's own lines are prints.
                 logging.set_verbosity(logging.WARNING)
-            main()
+            main(arguments[1:]) if words else main()
         except flags.Error as error:
             _print_error(error)
             sys.exit(2)
@@ -54,9 +64,10 @@ def run(main) -> None:
                 raise
             sys.exit(1)
 
-    # `--help` lists the flags of the main module: those defined here are its own.
-    for flag in FLAGS.get_flags_for_module(__name__):
-        FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+    # `--help` lists the flags of the main module: those of these are its own.
+    for module in _FLAG_MODULES:
+        for flag in FLAGS.get_flags_for_module(module):
+            FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=parse)
 
 
@@ -85,7 +96,8 @@ def define_corpus_flags(required: bool = True, input_format: str = "lines") -> N
         sorted(corpus.INPUT_FORMATS),
         "lines: one sentence a line, a blank line between documents. raw: a file is a "
         "document, a blank line between paragraphs, sentences are found. jsonl: a JSON "
-        "object a line, its document under the key `text`, sentences are found.",
+        "object a line, its document under the key `text`, sentences are found. squad, "
+        "race: each passage of such JSON files is a document.",
     )
     flags.DEFINE_enum(
         "on_bad_text",
@@ -97,8 +109,7 @@ def define_corpus_flags(required: bool = True, input_format: str = "lines") -> N
     flags.DEFINE_string(
         "language",
         "en",
-        "Language of the text, as en or zh: its rules find the sentences of raw and "
-        "jsonl text.",
+        "Language of the text, as en or zh: its rules find sentences (not of lines).",
     )
 
 
@@ -185,41 +196,6 @@ def define_max_predictions_flag() -> None:
     flags.DEFINE_integer(
         "max_predictions_per_seq", 20, "At most so many pieces of a row are masked."
     )
-
-
-def define_pretraining_data_flags() -> None:
-    """How pretraining rows are made; the original's names and defaults."""
-    flags.DEFINE_string(
-        "output_file",
-        None,
-        "TFRecord files to write, separated by commas. A sidecar FILE.json is written "
-        "beside each.",
-        required=True,
-    )
-    define_max_seq_length_flag(512)
-    define_max_predictions_flag()
-    flags.DEFINE_float(
-        "masked_lm_prob", 0.15, "Share of a row's pieces to mask, up to the maximum."
-    )
-    flags.DEFINE_integer("ngram", 3, "Longest run of words that is masked together.")
-    flags.DEFINE_bool(
-        "favor_shorter_ngram",
-        True,
-        "Probability of a run of n words is proportional to 1/n; if false, the same "
-        "weights are given out in reverse.",
-    )
-    flags.DEFINE_bool(
-        "do_whole_word_mask",
-        True,
-        "Mask all pieces of a word; if false, each piece counts as a word.",
-    )
-    flags.DEFINE_float(
-        "short_seq_prob", 0.1, "Share of rows that are made shorter at random."
-    )
-    flags.DEFINE_integer(
-        "dupe_factor", 40, "Times each document is used, with other pairs and masks."
-    )
-    define_random_seed_flag("Same seed, text and settings: same bytes in the output.")
 
 
 def define_record_flags() -> None:

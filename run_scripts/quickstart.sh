@@ -12,7 +12,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/set_up.sh"
 
-input="" input_format=raw output="quickstart_output" steps=2000
+input="" input_format=raw output="quickstart_output" steps=1500
 for option in "$@"; do
   case "$option" in
     --input=?*) input="${option#*=}" ;;

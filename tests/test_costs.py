@@ -65,7 +65,10 @@ def test_parts_are_those_of_the_model_itself():
 @pytest.mark.parametrize("inner", [1, 2])
 @pytest.mark.parametrize("embedding", [6, 12])
 def test_operations_are_those_of_the_graphs_products(inner, embedding):
-    config = tiny.tiny_config(inner_group_num=inner, embedding_size=embedding)
+    # Not shared, so that every product stands in the one graph.
+    config = tiny.tiny_config(
+        inner_group_num=inner, embedding_size=embedding, num_hidden_groups=4
+    )
     length, predictions = 11, 3
     model = PretrainingModel(config, seed=1)
     names = ("input_ids", "input_mask", "segment_ids")
@@ -96,7 +99,7 @@ def products_of(operation):
 
 
 def test_activations_grow_by_the_same_for_every_layer_and_shrink_when_recomputed():
-    config = tiny.tiny_config(hidden_dropout_prob=0.1)
+    config = tiny.tiny_config(hidden_dropout_prob=0.1, num_hidden_groups=4)
     sizes = (11, 3)
     kept = costs.activation_bytes(config, *sizes)
     whole = costs._kept_bytes(config, sizes, "float32", "none")
@@ -104,7 +107,7 @@ def test_activations_grow_by_the_same_for_every_layer_and_shrink_when_recomputed
     less = costs.activation_bytes(config, *sizes, rematerialize="block")
     layer = sizes[0] * config.hidden_size * 4
     # A whole block recomputed leaves its input alone.
-    deeper = config.replace(num_hidden_layers=5)
+    deeper = config.replace(num_hidden_layers=5, num_hidden_groups=1)
     more = costs.activation_bytes(deeper, *sizes, rematerialize="block")
     assert less < kept and layer <= more - less <= 1.5 * layer
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LEVELS = {
     "config": 0,
     "records": 0,
+    "record_bytes": 0,
     "tokenization": 0,
     "tokenization_subwords": 0,
     "tokenization_graph": 0,
@@ -38,13 +39,14 @@ LEVELS = {
 }
 SIBLINGS = {
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
+    "records": {"record_bytes"},
     "models": {"encoder"},
     "train_step": {"tasks"},
     "loop": {"tasks", "train_step"},
     "training": {"tasks", "loop"},
 }
 # Parts of one module: nobody else imports them.
-PRIVATE = {"tokenization_subwords", "tokenization_graph"}
+PRIVATE = {"tokenization_subwords", "tokenization_graph", "record_bytes"}
 FOR_DATA_PREP = {"tokenization", "packing", "records"}
 # What of tf-models-official is a library; its registries and trainers are not used.
 OFFICIAL = (
@@ -188,6 +190,7 @@ def test_the_library_imports_only_what_setup_installs():
         # Installed with tf-models-official, of the same repository and release.
         "orbit": "tf-models-official",
         "absl": "absl-py",
+        "google_crc32c": "google-crc32c",
         "tensorflow_text": "tensorflow-text",
     }
     own = {*FOLDERS, *(script.stem for script in sources("run_scripts"))}

@@ -362,5 +362,5 @@ def test_evaluation_with_a_head_that_was_never_trained_is_refused(tmp_path, rows
     model = PretrainingModel(tiny_config(), seed=3)
     prefix = checkpoints.weights_checkpoint(model.encoder).write(str(tmp_path / "bare"))
     job = make_job(None, tmp_path / "out", eval_rows=rows, init_checkpoint=prefix)
-    with pytest.raises(ValueError, match="missing .cls/predictions/output_bias"):
+    with pytest.raises(ValueError, match=r"missing .cls/predictions/output_bias"):
         training.run(job, one_device())
