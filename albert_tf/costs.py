@@ -45,8 +45,8 @@ def forward_operations(config: AlbertConfig, length: int, predictions: int) -> i
     """Floating-point operations of one row's forward pass, a multiplication and an
     addition counted as two.
 
-    Products of matrices alone: the rest is under one in a hundred. A training step
-    needs three times as many.
+    Products of matrices alone: the rest is under one in a hundred in the paper's
+    models. A training step needs three times as many.
 
     Args:
       config: the model's shape.
