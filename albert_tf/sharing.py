@@ -78,13 +78,10 @@ def map_sets(
     copies = unshare and own % stored == 0
     if own == stored or same_kind_of_stack or copies:
         return [index * stored // own for index in range(own)]
-    way_out = (
-        "pass --unshare to start them as copies"
-        if own % stored == 0 and not unshare
-        else f"make {KINDS[kind]} {stored}, or with --unshare a multiple of it"
-    )
+    other = "train" if own % stored == 0 else f"train a multiple of {stored} of them"
     raise ValueError(
-        f"The checkpoint holds {stored} {kind} groups, the model {own}: {way_out}."
+        f"The checkpoint holds {stored} {kind} groups, the model {own}: set "
+        f"{KINDS[kind]} to {stored}, or {other} with --unshare, as copies."
     )
 
 

@@ -183,7 +183,10 @@ def test_a_deeper_model_starts_from_berts_layers(published):
     ("changes", "words"),
     [
         ({"vocab_size": 38}, r"word_embeddings of shape \[37, 12\].* \[38, 12\]"),
-        ({"num_hidden_groups": 1}, "3 attention groups, the model 1: make attention_g"),
+        (
+            {"num_hidden_groups": 1},
+            "3 attention groups, the model 1: set attention_groups to 3",
+        ),
     ],
 )
 def test_weights_of_another_bert_are_refused_in_one_line(changes, words, published):

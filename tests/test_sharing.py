@@ -212,15 +212,25 @@ def test_layer_i_of_another_depth_starts_from_layer_i_times_old_by_new(
 @pytest.mark.parametrize(
     ("stored", "own", "unshare", "words"),
     [
-        ((1, 1), (6, 1), False, "1 attention groups, the model 6: pass --unshare"),
-        ((2, 2), (2, 3), True, "2 feed-forward groups, the model 3: make ffn_groups 2"),
+        (
+            (1, 1),
+            (6, 1),
+            False,
+            "1 attention groups, the model 6: set .* or train with --unshare",
+        ),
+        (
+            (2, 2),
+            (2, 3),
+            True,
+            "2 feed-forward groups, the model 3: set ffn_groups to 2",
+        ),
         (
             (6, 6),
             (1, 6),
             True,
-            "6 attention groups, the model 1: make attention_groups",
+            "6 attention groups, the model 1: set attention_groups",
         ),
-        ((3, 1), (2, 1), False, "3 attention groups, the model 2: make attention_gr"),
+        ((3, 1), (2, 1), False, "3 attention groups, the model 2: set attention_gr"),
     ],
 )
 def test_groups_that_do_not_map_are_refused(stored, own, unshare, words, tmp_path):
