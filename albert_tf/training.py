@@ -95,8 +95,20 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
             "settings": session.settings(),
         }
         if chief:
+            results = _with_earlier(folder / "results.json", results)
             write_json(folder / "results.json", results)
     return results
+
+
+def _with_earlier(file: Path, results: dict[str, Any]) -> dict[str, Any]:
+    """Results that keep what an earlier call knew of the training, if this did none."""
+    if results.get("train") or not file.is_file():
+        return results
+    earlier = json.loads(file.read_text("utf-8"))
+    if earlier.get("global_step") != results["global_step"] or "train" not in earlier:
+        return results
+    kept = {name: earlier[name] for name in ("train", "status", "settings")}
+    return {**results, **kept}
 
 
 class _StopTraining(Exception):
@@ -218,7 +230,8 @@ class _Session:
             evaluator=evaluator,
             global_step=optimizer.iterations,
             steps_per_loop=self._steps_of_loop,
-            checkpoint_manager=manager,
+            # Without training orbit has nothing to restore: that is done above.
+            checkpoint_manager=manager if trainer else None,
             train_actions=[self._after_loop],
             summary_dir=str(self._folder / "train"),
             eval_summary_dir=str(self._folder / "eval"),
@@ -230,15 +243,18 @@ class _Session:
         names = map(checkpoints.released_name, self._model.trainable_variables)
         decayed = [optimization.is_decayed(name) for name in names]
         start = f"resumed from {latest}" if latest else "from step 0"
+        replicas = self._strategy.num_replicas_in_sync
+        devices = f"{replicas} replica{'s' * (replicas > 1)}"
         print(
-            f"{type(self._strategy).__name__}, {self._strategy.num_replicas_in_sync} "
-            f"replicas, {self._config.precision}, {start}; weight decay on "
+            f"{type(self._strategy).__name__}, {devices}, {self._config.precision}, "
+            f"{start}; weight decay on "
             f"{sum(decayed)} of {len(decayed)} variables.",
             flush=True,
         )
-        warning = self._job.optimizer_config.batch_warning(self._config)
-        if self._job.train_rows and warning:
-            print(f"WARNING: {warning}", flush=True)
+        if self._job.train_rows:
+            batch_size = self._config.train_batch_size
+            for warning in self._job.optimizer_config.warnings(batch_size):
+                print(f"WARNING: {warning}", flush=True)
 
     def _steps_of_loop(self, step: int) -> int:
         """Steps of the next loop: never past a multiple of an interval."""
