@@ -24,6 +24,8 @@ setup(
         "sentencepiece>=0.2.0,<0.2.2",
         # Sentence boundaries may move between releases, and rows with them.
         "sentencex>=1.0.32,<1.1",
+        # TensorFlow needs it too.
+        "grpcio>=1.60",
         "absl-py>=1.4",
         "google-crc32c>=1.5",
         "numpy>=1.26",

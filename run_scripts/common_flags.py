@@ -348,6 +348,20 @@ def define_optimizer_flags(**defaults) -> None:
     )
 
 
+def define_kill_test_flags() -> None:
+    """How hard the kill test tries."""
+    flags.DEFINE_integer("kills", 20, "Times that the run is killed.")
+    flags.DEFINE_float(
+        "max_minutes", 60.0, "Give up, with exit code 1, after so many minutes."
+    )
+    flags.DEFINE_string(
+        "work_dir",
+        "",
+        "New folder for the runs, which is left there. Empty: a temporary one.",
+    )
+    define_random_seed_flag("Draws the rows and the moments of the kills.")
+
+
 def define_random_seed_flag(help_text: str) -> None:
     """`--random_seed`."""
     flags.DEFINE_integer("random_seed", 12345, help_text)
