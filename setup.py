@@ -30,6 +30,7 @@ setup(
         "google-crc32c>=1.5",
         "numpy>=1.26",
         "tqdm>=4.66",
+        "matplotlib>=3.8",
     ],
     extras_require={"test": ["pytest>=8", "ruff>=0.9"]},
 )

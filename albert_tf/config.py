@@ -5,6 +5,7 @@ import difflib
 import json
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,17 @@ _IGNORED_KEYS = frozenset(
         "down_scale_factor",
         "ln_type",
         "layers_to_keep",
+        # Of BERT's.
+        "directionality",
+        "pooler_fc_size",
+        "pooler_num_attention_heads",
+        "pooler_num_fc_layers",
+        "pooler_size_per_head",
+        "pooler_type",
     }
 )
+# A file that holds none of these describes a BERT, which knows no sharing.
+_ALBERT_KEYS = ("embedding_size", "num_hidden_groups", "inner_group_num")
 _ACTIVATIONS = ("gelu", "relu", "tanh", "linear")
 
 
@@ -121,7 +131,10 @@ class AlbertConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "AlbertConfig":
-        """A configuration from released keys.
+        """A configuration from released keys, ALBERT's or BERT's.
+
+        BERT's, of a published `bert_config.json`, give a model with E = H that shares
+        nothing.
 
         Raises:
           ValueError: an unknown key (the nearest is suggested), one that is missing, or
@@ -133,7 +146,14 @@ class AlbertConfig:
                 near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
                 raise ValueError(f"Unknown key {key!r}: did you mean {near!r}?")
         _require("vocab_size" in values, "The key 'vocab_size' is missing: add it.")
-        return cls(**{key: values[key] for key in values if key in known})
+        values = {key: values[key] for key in values if key in known}
+        shape = ("hidden_size", "num_hidden_layers")
+        if all(k in values for k in shape) and not any(
+            k in values for k in _ALBERT_KEYS
+        ):
+            values["embedding_size"] = values["hidden_size"]
+            values["num_hidden_groups"] = values["num_hidden_layers"]
+        return cls(**values)
 
     @classmethod
     def from_json(cls, path: str | os.PathLike) -> "AlbertConfig":
@@ -166,6 +186,32 @@ class AlbertConfig:
     def replace(self, **changes: Any) -> "AlbertConfig":
         """A copy with some values changed, checked again."""
         return dataclasses.replace(self, **changes)
+
+    def override(self, changes: Sequence[str]) -> "AlbertConfig":
+        """A copy with the values of `key=value` strings.
+
+        Raises:
+          ValueError: no such key, no value, or one out of range.
+        """
+        values = self.to_dict()
+        for change in changes:
+            key, equals, value = change.partition("=")
+            _require(bool(equals), f"Received {change!r}: write it as key=value.")
+            try:
+                values[key.strip()] = json.loads(value)
+            except ValueError:  # a word, as an activation's name
+                values[key.strip()] = value.strip()
+        return self.from_dict(values)
+
+    def unshared(self) -> "AlbertConfig":
+        """A copy whose layers have parameters of their own, if all share one set."""
+        if max(self.groups.values()) > 1:
+            return self
+        return self.replace(
+            num_hidden_groups=self.num_hidden_layers,
+            attention_groups=None,
+            ffn_groups=None,
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -44,6 +44,7 @@ class Job:
       train_rows: rows to train on; None: no training.
       eval_rows: rows to evaluate on; None: no evaluation.
       init_checkpoint: weights to start from where the output folder has none.
+      unshare: whether layers that share weights there may start as copies of them.
       settings: JSON values that `results.json` keeps beside the configurations.
     """
 
@@ -54,6 +55,7 @@ class Job:
     train_rows: RecordSet | None = None
     eval_rows: RecordSet | None = None
     init_checkpoint: str = ""
+    unshare: bool = False
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -244,7 +246,11 @@ class _Session:
             # A head may start fresh where it is trained, not where it is scored.
             missing_ok = checkpoints.HEADS if job.train_rows else None
             report = checkpoints.load_weights(
-                self._model, job.init_checkpoint, missing_ok, checkpoints.HEADS
+                self._model,
+                job.init_checkpoint,
+                missing_ok,
+                checkpoints.HEADS,
+                job.unshare,
             )
             print(f"Initial weights from {job.init_checkpoint}: {report}", flush=True)
         elif not job.train_rows:

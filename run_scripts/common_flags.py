@@ -245,6 +245,39 @@ def define_model_flags(checkpoint_required: bool = False) -> None:
     )
 
 
+def define_config_override_flag() -> None:
+    """`--config_override`."""
+    flags.DEFINE_multi_string(
+        "config_override",
+        [],
+        "A value of the model's shape in the place of the file's, as "
+        "embedding_size=64 or ffn_groups=12. May be repeated.",
+    )
+
+
+def define_sharing_flags() -> None:
+    """How a model that is trained shares parameters, and what its weights come from."""
+    define_config_override_flag()
+    flags.DEFINE_bool(
+        "unshare",
+        False,
+        "Layers that share weights in --init_checkpoint may start as copies of them. "
+        "Where the configuration shares everything, every layer gets its own.",
+    )
+    flags.DEFINE_alias("init_from_group0", "unshare")
+
+
+def model_config():
+    """The shape that the flags of a model and of its sharing describe."""
+    from albert_tf.config import AlbertConfig
+
+    config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    config = config.override(FLAGS.config_override)
+    if FLAGS.unshare and not FLAGS.init_checkpoint:
+        raise flags.Error("--unshare needs the weights to copy: --init_checkpoint.")
+    return config.unshared() if FLAGS.unshare else config
+
+
 def define_export_flags() -> None:
     """A checkpoint and where its SavedModel goes."""
     define_model_flags(checkpoint_required=True)
@@ -305,17 +338,22 @@ def define_device_flags() -> None:
         1,
         "Parts into which each device cuts its rows of a step to need less memory.",
     )
-    flags.DEFINE_enum(
-        "precision",
-        "float32",
-        ["float32", "bfloat16"],
-        "Of activations; weights, LayerNorm, softmax and losses are float32 always.",
-    )
     flags.DEFINE_bool(
         "jit_compile",
         False,
         "Compile the gradient's computation with XLA. TPUs always do; on CPUs it is "
         "slower than without.",
+    )
+    define_precision_flags()
+
+
+def define_precision_flags() -> None:
+    """How activations are computed and kept."""
+    flags.DEFINE_enum(
+        "precision",
+        "float32",
+        ["float32", "bfloat16"],
+        "Of activations; weights, LayerNorm, softmax and losses are float32 always.",
     )
     flags.DEFINE_enum(
         "rematerialize",

@@ -63,6 +63,9 @@ PRETRAINING_ERRORS = {
     "unwritable": (["--output_dir=file/model"], 1, ["file"]),
     "no checkpoint": (["--nodo_train", "--do_eval"], 1, ["holds no checkpoint"]),
     "missing weights": (["--init_checkpoint=no/model"], 1, ["no/model"]),
+    "nothing to unshare": (["--unshare"], 2, ["--init_checkpoint"]),
+    "other groups": (["--config_override=ffn_groups=8"], 1, ["8 and 4"]),
+    "no such key": (["--config_override=ffn=2"], 1, ["ffn_groups"]),
     "bad seed": (["--num_train_steps=0"], 1, ["num_train_steps"]),
 }
 

@@ -23,6 +23,7 @@ LEVELS = {
     "metrics": 0,
     "layers": 0,
     "rematerialize": 0,
+    "sharing": 0,
     "answers": 0,
     "encoder": 1,
     "models": 1,
