@@ -14,6 +14,9 @@ from data_prep import corpus
 
 FLAGS = flags.FLAGS
 
+# Where flags are defined: here, and those of one kind of script beside it.
+_FLAG_MODULES = (__name__, "data_flags", "performance_flags")
+
 # TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -54,9 +57,10 @@ def run(main) -> None:
                 raise
             sys.exit(1)
 
-    # `--help` lists the flags of the main module: those defined here are its own.
-    for flag in FLAGS.get_flags_for_module(__name__):
-        FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+    # `--help` lists the flags of the main module: those of these are its own.
+    for module in _FLAG_MODULES:
+        for flag in FLAGS.get_flags_for_module(module):
+            FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=parse)
 
 
@@ -251,14 +255,19 @@ def vocabulary_sha256() -> str | None:
     return records.sha256(path) if path else None
 
 
-def define_model_flags(checkpoint_required: bool = False) -> None:
-    """The model and its weights; with these required its shape may lie beside them."""
+def define_config_file_flag(required: bool = True) -> None:
+    """`--albert_config_file`."""
     flags.DEFINE_string(
         "albert_config_file",
         None,
         "The model's shape, JSON; see configs/. Checkpoints have it beside them.",
-        required=not checkpoint_required,
+        required=required,
     )
+
+
+def define_model_flags(checkpoint_required: bool = False) -> None:
+    """The model and its weights; with these required its shape may lie beside them."""
+    define_config_file_flag(required=not checkpoint_required)
     flags.DEFINE_string(
         "init_checkpoint",
         None if checkpoint_required else "",
@@ -324,6 +333,12 @@ def define_device_flags() -> None:
     flags.DEFINE_alias("tpu_name", "tpu")
     flags.DEFINE_string("tpu_zone", "", "Zone of a TPU that is given by name.")
     flags.DEFINE_string("gcp_project", "", "Project of a TPU that is given by name.")
+    define_step_flags()
+    define_jit_compile_flag()
+
+
+def define_step_flags(precision: str = "float32") -> None:
+    """How a step trades memory, speed and precision."""
     flags.DEFINE_integer(
         "gradient_accumulation_steps",
         1,
@@ -331,15 +346,9 @@ def define_device_flags() -> None:
     )
     flags.DEFINE_enum(
         "precision",
-        "float32",
+        precision,
         ["float32", "bfloat16"],
         "Of activations; weights, LayerNorm, softmax and losses are float32 always.",
-    )
-    flags.DEFINE_bool(
-        "jit_compile",
-        False,
-        "Compile the gradient's computation with XLA. TPUs always do; on CPUs it is "
-        "slower than without.",
     )
     flags.DEFINE_enum(
         "rematerialize",
@@ -350,11 +359,19 @@ def define_device_flags() -> None:
     )
 
 
+def define_jit_compile_flag() -> None:
+    """`--jit_compile`."""
+    flags.DEFINE_bool(
+        "jit_compile",
+        False,
+        "Compile the gradient's computation with XLA. TPUs always do; on CPUs it is "
+        "slower than without.",
+    )
+
+
 def define_optimizer_flags(**defaults) -> None:
     """The optimizer and its schedule; defaults by flag name."""
-    flags.DEFINE_enum(
-        "optimizer", defaults["optimizer"], ["lamb", "adamw"], "The optimizer."
-    )
+    define_optimizer_choice_flag(defaults["optimizer"])
     flags.DEFINE_float(
         "learning_rate",
         defaults["learning_rate"],
@@ -375,6 +392,11 @@ def define_optimizer_flags(**defaults) -> None:
 def define_random_seed_flag(help_text: str) -> None:
     """`--random_seed`."""
     flags.DEFINE_integer("random_seed", 12345, help_text)
+
+
+def define_optimizer_choice_flag(default: str) -> None:
+    """`--optimizer`."""
+    flags.DEFINE_enum("optimizer", default, ["lamb", "adamw"], "The optimizer.")
 
 
 def optimizer_config():

@@ -36,11 +36,12 @@ LEVELS = {
     "export": 3,
 }
 SIBLINGS = {
+    "layers": {"rematerialize"},
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
     "models": {"encoder"},
     "train_step": {"tasks"},
     "loop": {"tasks", "train_step"},
-    "training": {"tasks", "loop"},
+    "training": {"tasks", "loop", "train_step"},
 }
 # Parts of one module: nobody else imports them.
 PRIVATE = {"tokenization_subwords", "tokenization_graph"}
