@@ -16,14 +16,13 @@ from typing import Any
 
 import orbit
 import tensorflow as tf
-import tf_keras
-from official.modeling import performance
 
 from albert_tf import batches, checkpoints, optimization, strategies
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.loop import Evaluator, Trainer
 from albert_tf.records import TOKENIZER_FILE, RecordSet, write_json, write_whole
 from albert_tf.tasks import Task
+from albert_tf.train_step import precision_policy
 
 # So many steps in a row whose gradient is not finite mean that a run is lost.
 MAX_SKIPPED_IN_A_ROW = 10
@@ -213,7 +212,7 @@ class _Session:
     def build(self) -> None:
         """Makes model and loops, restored or started; in the strategy's scope."""
         job, config = self._job, self._config
-        with _precision(config.precision):
+        with precision_policy(config.precision):
             self._model = job.task.build_model(
                 job.model_config, config.random_seed, config.rematerialize
             )
@@ -403,17 +402,6 @@ class _Session:
             )
             manager.save(checkpoint_number=self.step)
             write_json(file, {name: report[name], "global_step": self.step})
-
-
-@contextlib.contextmanager
-def _precision(name: str):
-    """Keras' policy for what is built inside, and the old one again after it."""
-    previous = tf_keras.mixed_precision.global_policy()
-    performance.set_mixed_precision_policy(tf.as_dtype(name))
-    try:
-        yield
-    finally:
-        tf_keras.mixed_precision.set_global_policy(previous)
 
 
 def _step_of(checkpoint: str) -> int:

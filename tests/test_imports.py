@@ -38,12 +38,13 @@ LEVELS = {
     "export": 3,
 }
 SIBLINGS = {
+    "layers": {"rematerialize"},
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
     "records": {"record_bytes"},
     "models": {"encoder"},
     "train_step": {"tasks"},
     "loop": {"tasks", "train_step"},
-    "training": {"tasks", "loop"},
+    "training": {"tasks", "loop", "train_step"},
 }
 # Parts of one module: nobody else imports them.
 PRIVATE = {"tokenization_subwords", "tokenization_graph", "record_bytes"}
