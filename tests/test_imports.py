@@ -31,6 +31,8 @@ LEVELS = {
     "checkpoints": 1,
     "batches": 1,
     "strategies": 1,
+    "similarity": 2,
+    "costs": 2,
     "tasks": 2,
     "train_step": 2,
     "loop": 2,
