@@ -85,7 +85,14 @@ def activation_bytes(
       predictions: P, masked pieces that are scored.
       precision: as `TrainConfig.precision`.
       rematerialize: as `TrainConfig.rematerialize`.
+    Raises:
+      ValueError: rows longer than the model takes.
     """
+    if length > config.max_position_embeddings:
+        raise ValueError(
+            f"Rows of {length} pieces exceed max_position_embeddings, "
+            f"{config.max_position_embeddings}: lower --max_seq_length."
+        )
     # All layers keep the same, shared or not, so that two depths tell the third. Not
     # shared they are traced into one graph.
     unset = {"attention_groups": None, "ffn_groups": None}

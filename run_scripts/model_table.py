@@ -44,7 +44,8 @@ def describe(path) -> list[str]:
     from albert_tf import costs
 
     config = AlbertConfig.from_json(path).override(FLAGS.config_override)
-    sizes = (FLAGS.max_seq_length, FLAGS.max_predictions_per_seq)
+    length = min(FLAGS.max_seq_length, config.max_position_embeddings)
+    sizes = (length, FLAGS.max_predictions_per_seq)
     parts = costs.parameter_counts(config)
     heads = sum(parts.pop(name) for name in costs.HEADS)
     operations = costs.forward_operations(config, *sizes)
@@ -55,6 +56,7 @@ def describe(path) -> list[str]:
     return [
         Path(path).stem,
         *(f"{count / 1e6:.3f}" for count in millions),
+        f"{length}",
         f"{operations / 1e9:.1f}",
         f"{memory / 2**20:.1f}",
     ]
@@ -72,7 +74,9 @@ def main():
     if FLAGS.paper:
         compare_with_paper()
         return
-    header = "config embeddings attention feed-forward pooler encoder heads GFLOP MiB"
+    header = (
+        "config embeddings attention feed-forward pooler encoder heads pieces GFLOP MiB"
+    )
     rows = [header.split()]
     for path in tqdm(find_configs(), desc="configs", disable=None, leave=False):
         rows.append(describe(path))
@@ -82,9 +86,10 @@ def main():
         cells += [c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)]
         print("  ".join(cells))
     print(
-        "Parameters in millions; GFLOP of a row's forward pass (a training step: three "
-        f"times); MiB that it leaves for the backward pass, {FLAGS.precision}, for "
-        f"{FLAGS.max_seq_length} pieces with {FLAGS.max_predictions_per_seq} masked."
+        "Parameters in millions. Of a row of so many pieces, "
+        f"{FLAGS.max_predictions_per_seq} of them masked: GFLOP of the forward pass (a "
+        "training step: three times), and MiB that it leaves for the backward pass, "
+        f"{FLAGS.precision}."
     )
 
 
