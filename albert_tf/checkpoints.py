@@ -7,6 +7,7 @@ serves both, whatever the Python classes around the variables become.
 import dataclasses
 import os
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -89,7 +90,89 @@ def training_checkpoint(
     }
     for moment, slots in optimizer.moments.items():
         state[moment] = dict(zip(names, slots, strict=True))
-    return tf.train.Checkpoint(**state)
+    checkpoint = tf.train.Checkpoint(**state)
+    # TensorFlow makes this variable at the first saving or restoring. Workers make
+    # variables together, and those do not fall on the same moment for all of them.
+    checkpoint.save_counter.assign(0)
+    return checkpoint
+
+
+class Keeper(tf.train.CheckpointManager):
+    """Writes a run's checkpoints, deletes old ones, and says what to do on errors.
+
+    A checkpoint appears in the folder's list, the file `checkpoint`, when it is whole:
+    one that a kill cuts off is written again by the run that resumes.
+    """
+
+    def save(self, checkpoint_number=None, check_interval=True, options=None):
+        """As the base class.
+
+        Raises:
+          OSError: the folder's disk is full, or cannot be written.
+        """
+        try:
+            return super().save(checkpoint_number, check_interval, options)
+        except (tf.errors.OpError, OSError) as error:
+            # A part would hold the space that is missing.
+            for part in Path(self.directory).glob("*_temp"):
+                shutil.rmtree(part, ignore_errors=True)
+            reason = getattr(error, "message", str(error)).splitlines()[0]
+            raise OSError(
+                f"Checkpoint {checkpoint_number} cannot be written to {self.directory} "
+                f"({reason}): make space there and give the same command again; it "
+                f"resumes from {self.latest_checkpoint or 'the start'}."
+            ) from error
+
+
+def latest_of_run(folder: str | os.PathLike) -> str | None:
+    """The newest checkpoint of a run that is there; None: none.
+
+    TensorFlow's own answer is none where the newest of its list has been deleted.
+    """
+    state = tf.train.get_checkpoint_state(str(folder))
+    there = _listed_and_there(state) if state else {}
+    return next(reversed(there), None)
+
+
+def forget_deleted(folder: str | os.PathLike) -> None:
+    """Takes checkpoints that were deleted by hand off the list of a run's folder."""
+    state = tf.train.get_checkpoint_state(str(folder))
+    if not state:
+        return
+    there = _listed_and_there(state)
+    if not there:
+        Path(folder, "checkpoint").unlink()
+    elif len(there) < len(state.all_model_checkpoint_paths):
+        tf.compat.v1.train.update_checkpoint_state(
+            str(folder),
+            model_checkpoint_path=next(reversed(there)),
+            all_model_checkpoint_paths=list(there),
+            all_model_checkpoint_timestamps=list(there.values()),
+            last_preserved_timestamp=state.last_preserved_timestamp,
+        )
+
+
+def _listed_and_there(state) -> dict[str, float]:
+    """Prefix -> time of the checkpoints in a folder's list, the oldest first."""
+    times = state.all_model_checkpoint_timestamps
+    listed = zip(state.all_model_checkpoint_paths, times, strict=True)
+    # TensorFlow writes the index last, so that who has one is whole.
+    return {path: time for path, time in listed if Path(f"{path}.index").is_file()}
+
+
+def read_run(checkpoint: tf.train.Checkpoint, prefix: str) -> None:
+    """Reads a checkpoint of a run into a `training_checkpoint`.
+
+    Raises:
+      ValueError: its files are cut off, altered or missing.
+    """
+    try:
+        checkpoint.read(prefix).expect_partial()
+    except _BROKEN_FILE as error:
+        raise ValueError(
+            f"Checkpoint {prefix} cannot be read: delete {prefix}.* to resume from the "
+            f"checkpoint before it ({error})."
+        ) from error
 
 
 def load_tf1_checkpoint(

@@ -280,20 +280,24 @@ class OptimizerConfig:
                 f"{name} must be in [0, 1). Received {value!r}.",
             )
 
-    def batch_warning(self, config: "TrainConfig") -> str:
-        """What is wrong with the learning rate for the batch; empty: nothing seen.
-
-        The paper's 0.00176 belongs to a batch of 4,096; LAMB's rate goes with the root
-        of the batch (You et al. 2019).
-        """
-        usual = 0.00176 * (config.train_batch_size / 4096) ** 0.5
-        if self.optimizer != "lamb" or self.learning_rate <= 2 * usual:
-            return ""
-        return (
-            f"learning_rate {self.learning_rate:g} looks meant for a larger batch than "
-            f"{config.train_batch_size}: 0.00176 belongs to 4096, and by the root of "
-            f"the batch {usual:.2g} to this one."
-        )
+    def warnings(self, train_batch_size: int) -> list[str]:
+        """What looks like a slip, though it may be meant."""
+        found = []
+        if self.num_warmup_steps >= self.num_train_steps:
+            found.append(
+                f"num_warmup_steps {self.num_warmup_steps} is not below "
+                f"num_train_steps {self.num_train_steps}: the learning rate does not "
+                "come near its peak."
+            )
+        # The paper's rate for another batch; LAMB's goes with the root of the batch
+        # (You et al. 2019).
+        usual = 0.00176 * (train_batch_size / 4096) ** 0.5
+        if abs(self.learning_rate / 0.00176 - 1) < 0.01 and usual < 0.001:
+            found.append(
+                f"learning_rate {self.learning_rate:g} belongs to a batch of 4096, not "
+                f"of {train_batch_size}: by the root of the batch, {usual:.2g}."
+            )
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -338,6 +342,11 @@ class TrainConfig:
 
     def __post_init__(self):
         _require(bool(self.output_dir), "output_dir is empty: pass --output_dir.")
+        _require(
+            "://" not in self.output_dir,
+            f"output_dir must be a folder of this machine. Received {self.output_dir}: "
+            "mount the bucket.",
+        )
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             _require(

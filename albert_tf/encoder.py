@@ -7,12 +7,11 @@ V vocabulary.
 from collections import Counter
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers import Dropout, Initializer, LayerNorm, Projection
+from albert_tf.layers import Dropout, Initializer, LayerNorm, Projection, attend
 from albert_tf.rematerialize import recompute
 
 # Added to the logit of a padded position, as in the original: large enough to vanish in
@@ -93,31 +92,14 @@ class SelfAttention(tf_keras.layers.Layer):
           [B, S, H].
         """
 
-        def attend(query, key, value):
-            scale = 1.0 / np.sqrt(query.shape[-1])
-            logits = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
-            probabilities = tf.nn.softmax(logits * scale + mask_logits)
-            probabilities = tf.cast(probabilities, self.compute_dtype)
-            probabilities = self.probability_dropout(probabilities, seed, site)
-            return tf.matmul(probabilities, value)
+        def drop(probabilities):
+            return self.probability_dropout(probabilities, seed, site)
 
-        parts = [
-            self._split_heads(project(hidden))
-            for project in (self.query, self.key, self.value)
-        ]
-        again = self._rematerialize
-        context = recompute(attend, *parts) if again else attend(*parts)
-        context = tf.transpose(context, [0, 2, 1, 3])
+        parts = [p(hidden, self._heads) for p in (self.query, self.key, self.value)]
+        context = attend(*parts, mask_logits, drop, self._rematerialize)
         context = tf.reshape(context, tf.shape(hidden))
         output = self.dropout(self.output_projection(context), seed, site + 1)
         return self.layer_norm(hidden + output)
-
-    def _split_heads(self, values):
-        """[B, S, H] -> [B, N, S, D]."""
-        batch, length = tf.unstack(tf.shape(values)[:2])
-        width = values.shape[-1] // self._heads
-        values = tf.reshape(values, [batch, length, self._heads, width])
-        return tf.transpose(values, [0, 2, 1, 3])
 
 
 class FeedForward(tf_keras.layers.Layer):

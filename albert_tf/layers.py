@@ -11,6 +11,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from albert_tf.rematerialize import after, compiled_by_xla
+
 _LAYER_NORM_EPSILON = 1e-12
 # sqrt(2 / pi), and that times 0.044715: the constants of gelu's tanh form.
 _GELU_LINEAR = float(np.sqrt(2.0 / np.pi))
@@ -48,7 +50,11 @@ def layer_norm(x, gamma, beta):
     Returns:
       float32 [..., size]. The gradient keeps `x` and two numbers a row.
     """
-    mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)
+    # Both moments in one pass, which XLA makes part of the product before it; rounding
+    # may take the difference of a constant row below 0.
+    mean = tf.reduce_mean(x, axis=-1, keepdims=True)
+    mean_square = tf.reduce_mean(tf.square(x), axis=-1, keepdims=True)
+    variance = tf.maximum(mean_square - tf.square(mean), 0.0)
     scale = tf.math.rsqrt(variance + _LAYER_NORM_EPSILON)
 
     def gradient(upstream):
@@ -62,6 +68,70 @@ def layer_norm(x, gamma, beta):
         return x_gradient, gamma_gradient, tf.reduce_sum(upstream, axis=leading)
 
     return (x - mean) * scale * gamma + beta, gradient
+
+
+def attend(query, key, value, mask_logits, drop, again=False):
+    """Softmax attention of every head.
+
+    The gradient is written out. Softmax's needs, of each row, sum(probabilities * their
+    gradient); that is sum(context * its gradient), a pass over D numbers instead of S.
+
+    Args:
+      query, key, value: [B, S, N, D].
+      mask_logits: float32 [B, 1, 1, S], added to the logits; gets no gradient.
+      drop: tensor [B, N, S, S] -> the same, some zeroed and the rest scaled; the same
+        ones each time.
+      again: whether the backward pass computes the probabilities again, from query and
+        key and one number a row, instead of keeping them.
+    Returns:
+      [B, S, N, D].
+    """
+    parts, axes, other_axes = [query, key, value], "BSND", "BTND"
+    if not compiled_by_xla():
+        # XLA multiplies along axes wherever they stand. Off it `einsum` transposes for
+        # each product, forward and backward, so here it is done once.
+        parts = [tf.transpose(part, [0, 2, 1, 3]) for part in parts]
+        axes, other_axes = "BNSD", "BNTD"
+    scale = 1.0 / np.sqrt(query.shape[-1])
+    dtype = query.dtype
+
+    def per_pair(rows, columns):
+        product = tf.einsum(f"{axes},{other_axes}->BNST", rows, columns)
+        return tf.cast(product, tf.float32)
+
+    def per_row(pairs, columns):
+        pairs = tf.cast(pairs, dtype)
+        return tf.einsum(f"BNST,{other_axes}->{axes}", pairs, columns)
+
+    def per_column(pairs, rows):
+        pairs = tf.cast(pairs, dtype)
+        return tf.einsum(f"BNST,{axes}->{other_axes}", pairs, rows)
+
+    @tf.custom_gradient
+    def forward(query, key, value):
+        logits = per_pair(query, key) * scale + mask_logits
+        if again:
+            total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+            probabilities = tf.exp(logits - total)
+        else:
+            probabilities = tf.nn.softmax(logits)
+        context = per_row(drop(probabilities), value)
+
+        def gradient(upstream):
+            kept = probabilities
+            if again:
+                pairs = per_pair(*after(upstream, (query, key)))
+                kept = tf.exp(pairs * scale + mask_logits - total)
+            value_gradient = per_column(drop(kept), upstream)
+            along = tf.cast(context, tf.float32) * tf.cast(upstream, tf.float32)
+            along = tf.einsum(f"{axes}->BNS", along)[..., tf.newaxis]
+            slope = (drop(per_pair(upstream, value)) - along) * kept * scale
+            return per_row(slope, key), per_column(slope, query), value_gradient
+
+        return context, gradient
+
+    context = forward(*parts)
+    return context if axes == "BSND" else tf.transpose(context, [0, 2, 1, 3])
 
 
 _ACTIVATIONS = {
@@ -115,16 +185,23 @@ class Projection(tf_keras.layers.Layer):
         self.bias = initializer.constant(f"{scope}/bias", sizes[1:], 0.0)
         self._activation = activation(activation_name)
 
-    def call(self, inputs):
-        """[..., in] -> [..., out], in the compute dtype."""
+    def call(self, inputs, heads: int | None = None):
+        """[..., in] -> [..., out], in the compute dtype; [..., heads, out / heads]."""
         kernel = tf.cast(self.kernel, self.compute_dtype)
         bias = tf.cast(self.bias, self.compute_dtype)
+        width = kernel.shape[1]
+        sizes = [heads, width // heads] if heads else [width]
+        if compiled_by_xla():
+            # Axes as they are, for a reshape here costs a copy on a TPU.
+            kernel = tf.reshape(kernel, [kernel.shape[0], *sizes])
+            equation = "...H,HND->...ND" if heads else "...H,HK->...K"
+            outputs = tf.einsum(equation, inputs, kernel) + tf.reshape(bias, sizes)
+            return self._activation(outputs)
         # Two axes and no more: a product of matrices, not a batch of them.
         flat = tf.reshape(inputs, [-1, kernel.shape[0]])
         outputs = self._activation(tf.nn.bias_add(tf.matmul(flat, kernel), bias))
-        shape = tf.concat([tf.shape(inputs)[:-1], kernel.shape[1:]], axis=0)
-        outputs = tf.reshape(outputs, shape)
-        outputs.set_shape([*inputs.shape[:-1], kernel.shape[1]])
+        outputs = tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], sizes], axis=0))
+        outputs.set_shape([*inputs.shape[:-1], *sizes])
         return outputs
 
 
@@ -155,7 +232,8 @@ class Dropout(tf_keras.layers.Layer):
     """
 
     def __init__(self, rate: float, **kwargs):
-        super().__init__(**kwargs)
+        # Whatever is dropped keeps its dtype: so do float32 probabilities.
+        super().__init__(autocast=False, **kwargs)
         self._rate = rate
 
     def call(self, inputs, seed, site: int):

@@ -330,8 +330,9 @@ def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
         for key, wanted in expected.items():
             if wanted is not None and sidecar.get(key) != wanted:
                 raise ValueError(
-                    f"{path} was made with {key}={sidecar.get(key)}, but {key}={wanted}"
-                    " is asked for: change the setting or make the records again."
+                    f"{path} was made with {key}={_short(sidecar.get(key))}, but "
+                    f"{key}={_short(wanted)} is asked for: change the setting or make "
+                    "the records again."
                 )
         for key in ("features", *SHARED_KEYS):
             if sidecar.get(key) != first.get(key):
@@ -373,6 +374,11 @@ def read_batches(path: str | os.PathLike, size: int) -> Iterator[dict[str, np.nd
                 yield {name: value.numpy() for name, value in parsed.items()}
         except (ValueError, tf.errors.InvalidArgumentError) as error:
             raise ValueError(f"{path}: {getattr(error, 'message', error)}") from error
+
+
+def _short(value: Any) -> Any:
+    """A digest's beginning, which is enough to tell two; other values as they are."""
+    return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else value
 
 
 def find_corruption(paths: Sequence[str]) -> tuple[str, int] | None:

@@ -17,7 +17,7 @@ from data_prep import corpus
 FLAGS = flags.FLAGS
 
 # Where flags are defined: here, and those of one kind of script beside it.
-_FLAG_MODULES = (__name__, "data_flags")
+_FLAG_MODULES = (__name__, "data_flags", "performance_flags")
 
 # TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -227,14 +227,19 @@ def vocabulary_sha256() -> str | None:
     return records.sha256(path) if path else None
 
 
-def define_model_flags(checkpoint_required: bool = False) -> None:
-    """The model and its weights; with these required its shape may lie beside them."""
+def define_config_file_flag(required: bool = True) -> None:
+    """`--albert_config_file`."""
     flags.DEFINE_string(
         "albert_config_file",
         None,
         "The model's shape, JSON; see configs/. Checkpoints have it beside them.",
-        required=not checkpoint_required,
+        required=required,
     )
+
+
+def define_model_flags(checkpoint_required: bool = False) -> None:
+    """The model and its weights; with these required its shape may lie beside them."""
+    define_config_file_flag(required=not checkpoint_required)
     flags.DEFINE_string(
         "init_checkpoint",
         None if checkpoint_required else "",
@@ -333,25 +338,25 @@ def define_device_flags() -> None:
     flags.DEFINE_alias("tpu_name", "tpu")
     flags.DEFINE_string("tpu_zone", "", "Zone of a TPU that is given by name.")
     flags.DEFINE_string("gcp_project", "", "Project of a TPU that is given by name.")
+    define_step_flags()
+    define_jit_compile_flag()
+
+
+def define_step_flags(precision: str = "float32") -> None:
+    """How a step trades memory, speed and precision."""
     flags.DEFINE_integer(
         "gradient_accumulation_steps",
         1,
         "Parts into which each device cuts its rows of a step to need less memory.",
     )
-    flags.DEFINE_bool(
-        "jit_compile",
-        False,
-        "Compile the gradient's computation with XLA. TPUs always do; on CPUs it is "
-        "slower than without.",
-    )
-    define_precision_flags()
+    define_precision_flags(precision)
 
 
-def define_precision_flags() -> None:
+def define_precision_flags(precision: str = "float32") -> None:
     """How activations are computed and kept."""
     flags.DEFINE_enum(
         "precision",
-        "float32",
+        precision,
         ["float32", "bfloat16"],
         "Of activations; weights, LayerNorm, softmax and losses are float32 always.",
     )
@@ -364,11 +369,19 @@ def define_precision_flags() -> None:
     )
 
 
+def define_jit_compile_flag() -> None:
+    """`--jit_compile`."""
+    flags.DEFINE_bool(
+        "jit_compile",
+        False,
+        "Compile the gradient's computation with XLA. TPUs always do; on CPUs it is "
+        "slower than without.",
+    )
+
+
 def define_optimizer_flags(**defaults) -> None:
     """The optimizer and its schedule; defaults by flag name."""
-    flags.DEFINE_enum(
-        "optimizer", defaults["optimizer"], ["lamb", "adamw"], "The optimizer."
-    )
+    define_optimizer_choice_flag(defaults["optimizer"])
     flags.DEFINE_float(
         "learning_rate",
         defaults["learning_rate"],
@@ -386,9 +399,28 @@ def define_optimizer_flags(**defaults) -> None:
     )
 
 
+def define_kill_test_flags() -> None:
+    """How hard the kill test tries."""
+    flags.DEFINE_integer("kills", 20, "Times that the run is killed.")
+    flags.DEFINE_float(
+        "max_minutes", 60.0, "Give up, with exit code 1, after so many minutes."
+    )
+    flags.DEFINE_string(
+        "work_dir",
+        "",
+        "New folder for the runs, which is left there. Empty: a temporary one.",
+    )
+    define_random_seed_flag("Draws the rows and the moments of the kills.")
+
+
 def define_random_seed_flag(help_text: str) -> None:
     """`--random_seed`."""
     flags.DEFINE_integer("random_seed", 12345, help_text)
+
+
+def define_optimizer_choice_flag(default: str) -> None:
+    """`--optimizer`."""
+    flags.DEFINE_enum("optimizer", default, ["lamb", "adamw"], "The optimizer.")
 
 
 def optimizer_config():

@@ -74,7 +74,7 @@ def print_table(folder: Path) -> None:
         "unknown pieces": f"{unknown_share(folder):.2%}",
         "steps": f"{results['global_step']:,}",
     }
-    if results["train"]:
+    if results.get("train"):
         batch_size = results["settings"]["train"]["train_batch_size"]
         speed = results["train"]["examples_per_second"] / batch_size
         rows["steps a second"] = f"{speed:.1f}"
@@ -101,7 +101,9 @@ def ask_model(folder: Path) -> None:
     )
     expressions = ";".join(f"{n}=[{v.tolist()}]" for n, v in inputs.items())
     command = [str(Path(sys.executable).with_name("saved_model_cli")), "run"]
-    command += ["--dir", str(folder / "saved_model" / "1"), "--tag_set", "serve"]
+    results = json.loads((folder / "model" / "results.json").read_text())
+    exported = folder / "saved_model" / str(results["global_step"])
+    command += ["--dir", str(exported), "--tag_set", "serve"]
     command += ["--signature_def", "serving_default", "--input_exprs", expressions]
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     answer = subprocess.run(command, capture_output=True, text=True, env=quiet)

@@ -19,6 +19,8 @@ def main():
         raise flags.Error(
             "--do_eval beside --do_train needs rows of its own: --eval_input_file."
         )
+    if not FLAGS.input_file and (FLAGS.do_train or not FLAGS.eval_input_file):
+        raise flags.Error("Name the records: --input_file.")
     model_config = common_flags.model_config()
     longest = model_config.max_position_embeddings
     if FLAGS.max_seq_length > longest:

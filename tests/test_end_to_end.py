@@ -48,7 +48,7 @@ def test_every_stage_left_its_output(finished):
     assert results["global_step"] == 12
     rows = json.loads((folder / "eval.tfrecord.json").read_text())["rows"]
     assert results["eval_rows"] == rows > 100
-    extra = folder / "saved_model" / "1" / "assets.extra"
+    extra = folder / "saved_model" / "12" / "assets.extra"
     tokenizer = json.loads((extra / "tokenizer.json").read_text())
     assert tokenizer["vocab_size"] == 2000 and tokenizer["lower_case"] is True
     assert not list(folder.rglob(".*partial*"))
@@ -56,7 +56,7 @@ def test_every_stage_left_its_output(finished):
 
 def test_a_second_run_makes_nothing_anew(finished):
     folder, _ = finished
-    files = ["train.tfrecord", "vocabulary.model", "saved_model/1/saved_model.pb"]
+    files = ["train.tfrecord", "vocabulary.model", "saved_model/12/saved_model.pb"]
     before = [(folder / name).stat().st_mtime_ns for name in files]
     result = quickstart("--num_train_steps=12", cwd=folder.parent)
     assert result.returncode == 0, result.stderr
@@ -64,13 +64,22 @@ def test_a_second_run_makes_nothing_anew(finished):
     assert " eval | step:     12" in result.stdout
 
 
-def test_an_unknown_option_is_refused(tmp_path):
-    result = quickstart("--inptu=book.txt", cwd=tmp_path)
-    assert result.returncode == 2 and "--inptu" in result.stderr
+@pytest.mark.parametrize("option", ["--inptu=book.txt", "--num_train_steps=abc"])
+def test_a_wrong_option_is_refused(option, tmp_path):
+    result = quickstart(option, cwd=tmp_path)
+    assert result.returncode == 2 and option.split("=")[-1] in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_other_text_is_refused(finished, tmp_path):
+    folder, _ = finished
+    (tmp_path / "book.txt").write_text("\n\n".join(BOOK * 900))
+    result = quickstart("--input=book.txt", f"--output_dir={folder}", cwd=tmp_path)
+    assert result.returncode == 1 and "holds other text" in result.stderr
 
 
 def test_text_too_short_for_the_vocabulary_names_the_largest(tmp_path):
-    (tmp_path / "book.txt").write_text("\n\n".join(BOOK * 40))
+    (tmp_path / "book.txt").write_text("\n\n".join(BOOK * 900))
     result = quickstart("--input=book.txt", cwd=tmp_path)
     assert result.returncode == 1
     assert "vocab_size must be at most" in result.stderr
