@@ -98,20 +98,28 @@ def training_checkpoint(
 
 
 class Keeper(tf.train.CheckpointManager):
-    """Writes a run's checkpoints, deletes old ones, and says what to do on errors.
+    """Writes a run's checkpoints, at multiples of its interval, and deletes old ones.
 
     A checkpoint appears in the folder's list, the file `checkpoint`, when it is whole:
     one that a kill cuts off is written again by the run that resumes.
     """
 
     def save(self, checkpoint_number=None, check_interval=True, options=None):
-        """As the base class.
+        """As the base class, but that intervals count from step 0, not from a resume.
 
+        Args:
+          checkpoint_number: the optimizer step.
+          check_interval: whether to save at multiples of the interval only.
+          options: as of the base class.
         Raises:
           OSError: the folder's disk is full, or cannot be written.
         """
+        if check_interval and checkpoint_number % self.checkpoint_interval:
+            return None
         try:
-            return super().save(checkpoint_number, check_interval, options)
+            return super().save(
+                checkpoint_number, check_interval=False, options=options
+            )
         except (tf.errors.OpError, OSError) as error:
             # A part would hold the space that is missing.
             for part in Path(self.directory).glob("*_temp"):
@@ -120,8 +128,11 @@ class Keeper(tf.train.CheckpointManager):
             raise OSError(
                 f"Checkpoint {checkpoint_number} cannot be written to {self.directory} "
                 f"({reason}): make space there and give the same command again; it "
-                f"resumes from {self.latest_checkpoint or 'the start'}."
+                f"resumes from {latest_of_run(self.directory) or 'the start'}."
             ) from error
+
+    def restore_or_initialize(self):
+        """Does nothing: all workers have read what only the chief's folder holds."""
 
 
 def latest_of_run(folder: str | os.PathLike) -> str | None:
@@ -130,34 +141,9 @@ def latest_of_run(folder: str | os.PathLike) -> str | None:
     TensorFlow's own answer is none where the newest of its list has been deleted.
     """
     state = tf.train.get_checkpoint_state(str(folder))
-    there = _listed_and_there(state) if state else {}
-    return next(reversed(there), None)
-
-
-def forget_deleted(folder: str | os.PathLike) -> None:
-    """Takes checkpoints that were deleted by hand off the list of a run's folder."""
-    state = tf.train.get_checkpoint_state(str(folder))
-    if not state:
-        return
-    there = _listed_and_there(state)
-    if not there:
-        Path(folder, "checkpoint").unlink()
-    elif len(there) < len(state.all_model_checkpoint_paths):
-        tf.compat.v1.train.update_checkpoint_state(
-            str(folder),
-            model_checkpoint_path=next(reversed(there)),
-            all_model_checkpoint_paths=list(there),
-            all_model_checkpoint_timestamps=list(there.values()),
-            last_preserved_timestamp=state.last_preserved_timestamp,
-        )
-
-
-def _listed_and_there(state) -> dict[str, float]:
-    """Prefix -> time of the checkpoints in a folder's list, the oldest first."""
-    times = state.all_model_checkpoint_timestamps
-    listed = zip(state.all_model_checkpoint_paths, times, strict=True)
+    listed = state.all_model_checkpoint_paths if state else ()
     # TensorFlow writes the index last, so that who has one is whole.
-    return {path: time for path, time in listed if Path(f"{path}.index").is_file()}
+    return next((p for p in reversed(listed) if Path(f"{p}.index").is_file()), None)
 
 
 def read_run(checkpoint: tf.train.Checkpoint, prefix: str) -> None:

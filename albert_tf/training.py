@@ -94,7 +94,6 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
             "differ in settings or records: give all of them the same command",
         )
         if chief:
-            checkpoints.forget_deleted(folder)
             session.write_settings()
         with strategy.scope():
             session.build()
@@ -300,8 +299,7 @@ class _Session:
     def train(self) -> dict[str, Any]:
         """Trains to the last step, or until it is told to stop; saves at the end."""
         controller = self._controller
-        if not controller.checkpoint_manager.latest_checkpoint and not self.step:
-            # From here on the manager counts its intervals, and no start is lost.
+        if not self._latest_checkpoint() and not self.step:
             controller.save_checkpoint()
         status = "finished"
         with self._listen_for_sigterm():
@@ -309,11 +307,13 @@ class _Session:
                 self._train_and_evaluate()
             except _StopTraining as stop:
                 status = str(stop)
-        if controller.checkpoint_manager.latest_checkpoint is None or (
-            self.step != _step_of(controller.checkpoint_manager.latest_checkpoint)
-        ):
+        latest = self._latest_checkpoint()
+        if latest is None or self.step != _step_of(latest):
             controller.save_checkpoint()
         return {"status": status, "train": self._last_report}
+
+    def _latest_checkpoint(self) -> str | None:
+        return checkpoints.latest_of_run(self._folder)
 
     def _train_and_evaluate(self) -> None:
         last = self._job.optimizer_config.num_train_steps
@@ -331,11 +331,10 @@ class _Session:
     def _after_loop(self, report: dict[str, float]) -> None:
         self._last_report = dict(report)
         if self._trainer.longest_skip.numpy() >= MAX_SKIPPED_IN_A_ROW:
-            latest = self._controller.checkpoint_manager.latest_checkpoint
             raise ValueError(
                 f"{MAX_SKIPPED_IN_A_ROW} gradients in a row were not finite, at step "
                 f"{self.step} at the latest: lower --learning_rate; the last good "
-                f"checkpoint is {latest}."
+                f"checkpoint is {self._latest_checkpoint()}."
             )
         hours = self._config.max_train_hours
         late = hours and self._trainer.train_seconds.numpy() >= hours * 3600

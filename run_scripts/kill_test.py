@@ -27,14 +27,13 @@ from albert_tf.config import AlbertConfig
 
 FLAGS = flags.FLAGS
 
-_LENGTH, _PREDICTIONS, _VOCABULARY, _STEPS = 16, 4, 97, 400
+_LENGTH, _PREDICTIONS, _VOCABULARY = 16, 4, 97
 _SETTINGS = {
     "max_seq_length": _LENGTH,
     "max_predictions_per_seq": _PREDICTIONS,
     "train_batch_size": 5,
     "eval_batch_size": 8,
     "learning_rate": 0.01,
-    "num_train_steps": _STEPS,
     "num_warmup_steps": 7,
     # Much of a run's time goes into checkpoints and evaluations: kills shall meet them.
     "iterations_per_loop": 4,
@@ -43,8 +42,11 @@ _SETTINGS = {
 }
 # One kill in four comes while a run starts; the others after its first steps.
 _SHARE_AT_START = 0.25
-# Of a whole run's steps, what all kills together let pass: it must not end before them.
-_SHARE_OF_RUN = 0.7
+# Steps of the run for each kill, and at most how many of them it lets pass: the run
+# must not end before the last one.
+_STEPS_A_KILL, _STEPS_THAT_PASS = 20, 12
+# What a run prints after each loop of steps.
+_REPORT = re.compile(r"train \| step: +(\d+) \| steps/sec")
 # Counters of time and of savings are not of the result.
 _NOT_COMPARED = re.compile(r"^(train_seconds|save_counter)/|^_CHECKPOINTABLE")
 
@@ -56,21 +58,17 @@ def main():
             FLAGS.work_dir or stack.enter_context(tempfile.TemporaryDirectory())
         )
         work_dir.mkdir(parents=True, exist_ok=True)
-        runs = Runs(work_dir, time.monotonic() + 60 * FLAGS.max_minutes)
         write_inputs(work_dir, rng)
+        runs = Runs(work_dir, 100 + _STEPS_A_KILL * FLAGS.kills)
         whole, killed = work_dir / "whole", work_dir / "killed"
-        start_seconds, step_seconds = runs.run(whole)
-        print(
-            f"Uninterrupted: {start_seconds:.1f} s to the first steps, then "
-            f"{step_seconds:.1f} s for {_STEPS} steps.",
-            flush=True,
-        )
+        start_seconds, loop_seconds = runs.run(whole)
         for number in range(1, FLAGS.kills + 1):
             if rng.random() < _SHARE_AT_START:
-                moment = runs.kill(killed, rng.uniform(0, start_seconds), after=None)
+                moment = runs.kill_start(killed, rng.uniform(0, start_seconds))
             else:
-                mean = _SHARE_OF_RUN * step_seconds / FLAGS.kills
-                moment = runs.kill(killed, rng.uniform(0, 2 * mean), after="steps")
+                steps = rng.integers(0, _STEPS_THAT_PASS)
+                # Within a loop, or the checkpoint or the evaluation after it.
+                moment = runs.kill_steps(killed, steps, rng.uniform(0, loop_seconds))
             print(f"Kill {number:2}: {moment}; {check_files(killed)}", flush=True)
         runs.run(killed)
         compared = compare(whole, killed) + compare(whole / "best", killed / "best")
@@ -83,12 +81,45 @@ def main():
 class Runs:
     """Runs of the same settings, each a process as a person starts it."""
 
-    def __init__(self, work_dir: Path, deadline: float):
-        self._work_dir, self._deadline = work_dir, deadline
+    def __init__(self, work_dir: Path, steps: int):
+        self._work_dir, self._steps = work_dir, steps
+        self._deadline = time.monotonic() + 60 * FLAGS.max_minutes
+
+    def run(self, output_dir: Path) -> tuple[float, float]:
+        """A run to its end: seconds to its first steps, and of a loop after them."""
+        began = time.monotonic()
+        with self._start(output_dir) as (process, log):
+            self._wait(process, log, steps=0)
+            stepping = time.monotonic()
+            while process.poll() is None:
+                self._pause()
+            if process.returncode:
+                raise ValueError(f"A run has failed: {log.read_text()[-2000:]}")
+        seconds = time.monotonic() - stepping
+        loops = self._steps / _SETTINGS["iterations_per_loop"]
+        return stepping - began, seconds / loops
+
+    def kill_start(self, output_dir: Path, seconds: float) -> str:
+        """Kills a run so many seconds after its start, or at its first steps."""
+        began = time.monotonic()
+        with self._start(output_dir) as (process, log):
+            self._wait(process, log, steps=0, seconds=seconds)
+            process.kill()
+        return f"{time.monotonic() - began:5.2f} s after its start"
+
+    def kill_steps(self, output_dir: Path, steps: int, seconds: float) -> str:
+        """Kills a run so many seconds after so many of its steps."""
+        with self._start(output_dir) as (process, log):
+            self._wait(process, log, steps=steps)
+            time.sleep(seconds)
+            process.kill()
+            done = reported_steps(log)
+        return f"{seconds:5.2f} s or more after step {done[-1]}"
 
     @contextlib.contextmanager
     def _start(self, output_dir: Path):
         """A process and its log file; killed in the end if it still runs."""
+        settings = {**_SETTINGS, "num_train_steps": self._steps}
         command = [
             sys.executable,
             str(Path(__file__).with_name("run_pretraining.py")),
@@ -97,7 +128,7 @@ class Runs:
             f"--albert_config_file={self._work_dir}/albert_config.json",
             f"--output_dir={output_dir}",
             "--do_eval",
-            *(f"--{name}={value}" for name, value in _SETTINGS.items()),
+            *(f"--{name}={value}" for name, value in settings.items()),
         ]
         log = output_dir.with_suffix(".log")
         with log.open("wb") as file:
@@ -108,13 +139,16 @@ class Runs:
             process.kill()
             process.wait()
 
-    def _wait_for_steps(self, process, log: Path) -> bool:
-        """Waits for the report of a first loop; False: the process has ended."""
-        while "train | step:" not in log.read_text():
+    def _wait(self, process, log: Path, steps: int, seconds: float = float("inf")):
+        """Waits until a run has reported so many steps, or for so many seconds."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            done = reported_steps(log)
+            if done and done[-1] - done[0] >= steps:
+                return
             if process.poll() is not None:
-                return False
+                raise ValueError(f"A run has ended early: {log.read_text()[-2000:]}")
             self._pause()
-        return True
 
     def _pause(self) -> None:
         if time.monotonic() > self._deadline:
@@ -124,34 +158,10 @@ class Runs:
             )
         time.sleep(0.01)
 
-    def run(self, output_dir: Path) -> tuple[float, float]:
-        """A run to its end: seconds to its first steps, and from there."""
-        began = time.monotonic()
-        with self._start(output_dir) as (process, log):
-            self._wait_for_steps(process, log)
-            stepping = time.monotonic()
-            while process.poll() is None:
-                self._pause()
-            if process.returncode:
-                raise ValueError(f"A run has failed: {log.read_text()[-2000:]}")
-        return stepping - began, time.monotonic() - stepping
 
-    def kill(self, output_dir: Path, seconds: float, after: str | None) -> str:
-        """Starts a run and kills it some seconds after its start or its first steps."""
-        with self._start(output_dir) as (process, log):
-            going = self._wait_for_steps(process, log) if after else True
-            end = time.monotonic() + seconds
-            while going and time.monotonic() < end and process.poll() is None:
-                self._pause()
-            if process.poll() is not None:
-                raise ValueError(
-                    f"A run has ended before it was killed ({process.returncode}): "
-                    f"{log.read_text()[-2000:]}"
-                )
-            process.kill()
-            reported = re.findall(r"train \| step: +(\d+)", log.read_text())
-        where = f"after step {reported[-1]}" if reported else "before its first steps"
-        return f"{seconds:5.2f} s into its {after or 'start'}, {where}"
+def reported_steps(log: Path) -> list[int]:
+    """The step after each loop that a run has reported."""
+    return [int(step) for step in _REPORT.findall(log.read_text(encoding="utf-8"))]
 
 
 def check_files(folder: Path) -> str:
