@@ -347,6 +347,11 @@ class TrainConfig:
             f"output_dir must be a folder of this machine. Received {self.output_dir}: "
             "mount the bucket.",
         )
+        _require(
+            not set("[]*?") & set(self.output_dir),
+            "output_dir must not have any of []*? in its name, which TensorFlow takes "
+            f"for a pattern. Received {self.output_dir}: rename it.",
+        )
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             _require(

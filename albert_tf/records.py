@@ -309,7 +309,8 @@ def expand_paths(pattern: str) -> list[str]:
         paths.extend(found)
     if not paths:
         raise FileNotFoundError("No record file is named: pass --input_file.")
-    return sorted(set(paths))
+    # One file under two names counts once.
+    return sorted({os.path.realpath(path): path for path in sorted(paths)}.values())
 
 
 def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:

@@ -178,16 +178,38 @@ class _Session:
     def check_settings(self) -> None:
         """Refuses a folder that holds checkpoints of another run."""
         folder = self._config.output_dir
+        self._check_rows()
         if not checkpoints.latest_of_run(folder):
+            if self._job.train_rows and any(Path(folder).glob("model.ckpt-[1-9]*")):
+                raise ValueError(
+                    f"{folder} holds parts of a run, but no whole checkpoint: bring "
+                    "its files back, or give another --output_dir."
+                )
             return
         file = Path(folder) / SETTINGS_FILE
-        stored = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        try:
+            stored = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        except ValueError as error:
+            raise ValueError(f"{file} is damaged ({error}): bring it back.") from error
         for name, value in json.loads(json.dumps(self._identity())).items():
             if stored.get(name) != value:
                 raise ValueError(
                     f"{folder} holds a run with {name}={stored.get(name)}, but "
                     f"{name}={value} is asked for: give another --output_dir, and "
                     "--init_checkpoint to start from its weights."
+                )
+
+    def _check_rows(self) -> None:
+        """Refuses to evaluate on rows of another vocabulary than is trained with."""
+        train, evaluation = self._job.train_rows, self._job.eval_rows
+        if not (train and evaluation):
+            return
+        for name, value in train.tokenizer_settings.items():
+            other = evaluation.tokenizer_settings[name]
+            if value != other:
+                raise ValueError(
+                    f"{evaluation.paths[0]} was made with {name}={other}, the training "
+                    f"rows with {value}: make them alike."
                 )
 
     def digest(self) -> int:
@@ -238,6 +260,8 @@ class _Session:
         )
         # Other workers keep nothing; all start from what the chief has kept.
         latest = checkpoints.latest_of_run(config.output_dir)
+        if job.init_checkpoint and not job.train_rows:
+            latest = None  # asked to evaluate just those weights
         if latest:
             checkpoints.read_run(checkpoint, latest)
         elif job.init_checkpoint:

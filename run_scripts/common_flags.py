@@ -56,6 +56,9 @@ def run(main, words: str = "") -> None:
         except flags.Error as error:
             _print_error(error)
             sys.exit(2)
+        except KeyboardInterrupt:
+            print("Interrupted.", file=sys.stderr)
+            sys.exit(130)
         except Exception as error:
             if not isinstance(error, _expected_errors()):
                 raise
@@ -74,7 +77,14 @@ def run(main, words: str = "") -> None:
 def _expected_errors() -> tuple:
     """Kinds of error that are about values and files, not about the code."""
     tensorflow = sys.modules.get("tensorflow")
-    return (ValueError, OSError, *([tensorflow.errors.OpError] if tensorflow else []))
+    # Sizes that no machine has end as the last two.
+    return (
+        ValueError,
+        OSError,
+        MemoryError,
+        RecursionError,
+        *([tensorflow.errors.OpError] if tensorflow else []),
+    )
 
 
 def _print_error(error: Exception) -> None:
@@ -124,7 +134,7 @@ def define_tokenizer_flags(cleaning: bool | None = True) -> None:
         "WordPiece vocabulary, a piece a line (the Chinese models have one). Not used "
         "where --spm_model_file is given.",
     )
-    define_text_cleaning_flags()
+    define_text_cleaning_flags(cleaning)
 
 
 def define_text_cleaning_flags(default: bool | None = True) -> None:

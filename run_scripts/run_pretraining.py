@@ -5,6 +5,8 @@
         --albert_config_file=configs/albert_base.json [--tpu=local]
 """
 
+import os
+
 from absl import flags
 
 import common_flags
@@ -43,6 +45,13 @@ def main():
     if FLAGS.do_eval:
         eval_file = FLAGS.eval_input_file or FLAGS.input_file
         eval_rows = common_flags.read_records(eval_file, expected)
+    if train_rows and eval_rows:
+        trained = {os.path.realpath(path) for path in train_rows.paths}
+        for path in eval_rows.paths:
+            if os.path.realpath(path) in trained:
+                raise ValueError(
+                    f"{path} is trained on: name other rows as --eval_input_file."
+                )
     optimizer_config = common_flags.optimizer_config()
     train_config = common_flags.train_config()
 

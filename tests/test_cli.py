@@ -51,6 +51,11 @@ PRETRAINING_ERRORS = {
     "no evaluation rows": (["--do_eval"], 2, ["--eval_input_file"]),
     "missing records": (["--input_file=no.tfrecord"], 1, ["no.tfrecord"]),
     "empty glob": (["--input_file=no*.tfrecord"], 1, ["no*.tfrecord"]),
+    "trained on": (
+        ["--do_eval", "--eval_input_file=./rows.tfrecord"],
+        1,
+        ["rows.tfrecord is trained on"],
+    ),
     "no sidecar": (["--input_file=file"], 1, ["file.json"]),
     "other length": (["--max_seq_length=12"], 1, ["max_seq_length=10", "=12"]),
     "too long": (["--albert_config_file=short.json"], 1, ["10 and 9"]),
@@ -86,6 +91,16 @@ def test_pretraining_says_what_is_wrong_in_one_line(case, files):
     assert_one_line(result, code, *parts)
     left = set(files.iterdir()) - before - {files / "out"}
     assert not left
+
+
+def test_casing_is_compared_only_where_it_is_asked_for(files):
+    write_rows(files / "cased.tfrecord", 5, lower_case=False)
+    arguments = ["--input_file=cased.tfrecord", "--albert_config_file=tiny.json"]
+    arguments += ["--output_dir=out", "--max_seq_length=10"]
+    arguments += ["--max_predictions_per_seq=3", "--num_train_steps=0"]
+    result = run_script("run_pretraining.py", *arguments, cwd=files)
+    # The rows are accepted; what stops is checked after them.
+    assert_one_line(result, 1, "num_train_steps")
 
 
 @pytest.fixture(scope="module")

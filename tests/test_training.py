@@ -364,3 +364,18 @@ def test_evaluation_with_a_head_that_was_never_trained_is_refused(tmp_path, rows
     job = make_job(None, tmp_path / "out", eval_rows=rows, init_checkpoint=prefix)
     with pytest.raises(ValueError, match=r"missing .cls/predictions/output_bias"):
         training.run(job, one_device())
+
+
+def test_evaluation_rows_of_another_vocabulary_are_refused(tmp_path, rows):
+    path = write_rows(tmp_path / "other.tfrecord", 4, lower_case=False)
+    other = records.read_set([path], {})
+    with pytest.raises(ValueError, match="made with lower_case=False"):
+        training.run(make_job(rows, tmp_path / "out", eval_rows=other), one_device())
+
+
+def test_a_run_without_its_checkpoints_is_not_begun_anew(tmp_path, rows):
+    training.run(make_job(rows, tmp_path, steps=2), one_device())
+    for index in tmp_path.glob("model.ckpt-*.index"):
+        index.unlink()
+    with pytest.raises(ValueError, match="no whole checkpoint"):
+        training.run(make_job(rows, tmp_path, steps=2), one_device())
