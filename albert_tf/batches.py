@@ -15,6 +15,8 @@ from albert_tf.records import RecordSet, find_corruption
 # Rows that are shuffled together: 10,000 rows of 512 pieces are about 60 MB.
 _SHUFFLE_ROWS = 10_000
 _FILES_AT_ONCE = 16
+# What TensorFlow mixes into an operation's seed where the program has set none.
+_SEED_OF_NO_PROGRAM = 87_654_321
 
 
 def training_batches(
@@ -103,7 +105,10 @@ def explain_corruption(sets: Sequence[RecordSet]) -> Iterator[None]:
 
 
 def _shuffled_rows(record_set, seeds):
-    """Serialized rows of one epoch; `seeds` int64 [2]."""
+    """Serialized rows of one epoch; `seeds` int64 [2]; inside a dataset's function."""
+    # For this function's graph alone: the shuffle mixes its graph's seed into its own,
+    # and the order must not depend on whether the program calls tf.random.set_seed.
+    tf.compat.v1.set_random_seed(_SEED_OF_NO_PROGRAM)
     paths = tf.random.experimental.stateless_shuffle(
         tf.constant(list(record_set.paths)), seeds
     )
