@@ -20,6 +20,7 @@ LEVELS = {
     "packing": 0,
     "losses": 0,
     "metrics": 0,
+    "compilation": 0,
     "layers": 0,
     "rematerialize": 0,
     "answers": 0,
@@ -36,7 +37,8 @@ LEVELS = {
     "export": 3,
 }
 SIBLINGS = {
-    "layers": {"rematerialize"},
+    "rematerialize": {"compilation"},
+    "layers": {"compilation", "rematerialize"},
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
     "models": {"encoder"},
     "train_step": {"tasks"},
