@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
-from tensorflow.python.ops import control_flow_util
+
+from albert_tf.compilation import compiled_by_xla
 
 
 def recompute(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
@@ -32,12 +33,6 @@ def recompute(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
         return function(*arguments), gradient
 
     return forward(*inputs)
-
-
-def compiled_by_xla() -> bool:
-    """Whether XLA compiles what is being traced, as it does on TPUs."""
-    graph = tf.compat.v1.get_default_graph()
-    return control_flow_util.GraphOrParentsInXlaContext(graph)
 
 
 def after(upstream, tensors):

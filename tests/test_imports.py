@@ -21,6 +21,7 @@ LEVELS = {
     "packing": 0,
     "losses": 0,
     "metrics": 0,
+    "compilation": 0,
     "layers": 0,
     "rematerialize": 0,
     "sharing": 0,
@@ -40,7 +41,8 @@ LEVELS = {
     "export": 3,
 }
 SIBLINGS = {
-    "layers": {"rematerialize"},
+    "rematerialize": {"compilation"},
+    "layers": {"compilation", "rematerialize"},
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
     "records": {"record_bytes"},
     "models": {"encoder"},
