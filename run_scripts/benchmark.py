@@ -3,8 +3,13 @@
     python run_scripts/benchmark.py data --input_file='text/*.txt' --input_format=raw \
         --spm_model_file=vocabulary.model --dupe_factor=10
 
+    python run_scripts/benchmark.py train --precisions=float32,bfloat16 \
+        --albert_config_files=configs/albert_base.json --batch_sizes=8
+
 `data`: rows and bytes a second of create_pretraining_data.py, whose flags it takes,
 with one process and with several, beside sentencepiece's own speed on the same text.
+`train`: steps and rows a second, the share of the machine's rate of matrix products, and
+memory, for every combination of configurations, precisions and batch sizes.
 """
 
 import dataclasses
@@ -13,8 +18,10 @@ import sys
 
 from absl import flags
 
+import benchmark_train
 import common_flags
 import data_flags
+import performance_flags
 
 FLAGS = flags.FLAGS
 
@@ -47,7 +54,10 @@ def define_data_flags():
 
 
 # What can be measured: the flags it takes and what it does.
-COMMANDS = {"data": (define_data_flags, benchmark_data)}
+COMMANDS = {
+    "data": (define_data_flags, benchmark_data),
+    "train": (performance_flags.define_train_benchmark_flags, benchmark_train.main),
+}
 
 
 def main(words):

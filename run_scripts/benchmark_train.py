@@ -1,7 +1,7 @@
 """Measures training steps beside the machine's own rate of matrix products.
 
-    python run_scripts/benchmark_train.py --albert_config_files=configs/albert_base.json \
-        --precisions=float32,bfloat16 --batch_sizes=8 --max_seq_length=128
+    python run_scripts/benchmark.py train --precisions=float32,bfloat16 \
+        --albert_config_files=configs/albert_base.json --batch_sizes=8
 
 Every combination of the lists is a line of the table. `share` is the step's rate, at 6
 operations a weight and piece, embeddings and attention left out, over that of the
@@ -21,8 +21,6 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-import common_flags
-import performance_flags
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 
 FLAGS = flags.FLAGS
@@ -256,8 +254,3 @@ def benchmark_table(results: Sequence[dict[str, Any]]) -> str:
         for row in rows
     ]
     return "\n".join([*lines, json.dumps(list(results))])
-
-
-if __name__ == "__main__":
-    performance_flags.define_train_benchmark_flags()
-    common_flags.run(main)
