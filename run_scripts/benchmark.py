@@ -8,7 +8,7 @@
 
 `data`: rows and bytes a second of create_pretraining_data.py, whose flags it takes,
 with one process and with several, beside sentencepiece's own speed on the same text.
-`train`: steps and rows a second, the share of the machine's rate of matrix products, and
+`train`: steps and rows a second, the share of the machine's rate of matrix products and
 memory, for every combination of configurations, precisions and batch sizes.
 """
 
