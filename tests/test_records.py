@@ -281,7 +281,8 @@ def test_rows_made_otherwise_than_asked_are_refused_with_both_values(
     key, asked, tmp_path
 ):
     path = tiny.write_rows(tmp_path / "rows", 2)
-    made = records.read_metadata(path).get(key)
+    # A digest's beginning tells two apart.
+    made = str(records.read_metadata(path).get(key))[:12]
     with pytest.raises(ValueError, match=f"{key}={made}.*{key}={asked}"):
         records.read_set([path], {key: asked})
     assert records.read_set([path], {key: None}).total_rows == 2
