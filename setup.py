@@ -27,8 +27,14 @@ setup(
         # TensorFlow needs it too.
         "grpcio>=1.60",
         "absl-py>=1.4",
+        "google-crc32c>=1.5",
         "numpy>=1.26",
         "tqdm>=4.66",
+        "matplotlib>=3.8",
     ],
-    extras_require={"test": ["pytest>=8", "ruff>=0.9"]},
+    extras_require={
+        "test": ["pytest>=8", "ruff>=0.9"],
+        # The TPU compiler, whose Python interface moves with each release.
+        "tpu-preflight": ["jax>=0.10,<0.11", "libtpu>=0.0.52,<0.1"],
+    },
 )

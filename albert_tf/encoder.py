@@ -4,12 +4,14 @@ Letters in shapes: B batch, S sequence, E embedding, H hidden, N heads, D = H / 
 V vocabulary.
 """
 
-import numpy as np
+from collections import Counter
+from collections.abc import Callable
+
 import tensorflow as tf
 import tf_keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers import Dropout, Initializer, LayerNorm, Projection
+from albert_tf.layers import Dropout, Initializer, LayerNorm, Projection, attend
 from albert_tf.rematerialize import recompute
 
 # Added to the logit of a padded position, as in the original: large enough to vanish in
@@ -90,31 +92,14 @@ class SelfAttention(tf_keras.layers.Layer):
           [B, S, H].
         """
 
-        def attend(query, key, value):
-            scale = 1.0 / np.sqrt(query.shape[-1])
-            logits = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
-            probabilities = tf.nn.softmax(logits * scale + mask_logits)
-            probabilities = tf.cast(probabilities, self.compute_dtype)
-            probabilities = self.probability_dropout(probabilities, seed, site)
-            return tf.matmul(probabilities, value)
+        def drop(probabilities):
+            return self.probability_dropout(probabilities, seed, site)
 
-        parts = [
-            self._split_heads(project(hidden))
-            for project in (self.query, self.key, self.value)
-        ]
-        again = self._rematerialize
-        context = recompute(attend, *parts) if again else attend(*parts)
-        context = tf.transpose(context, [0, 2, 1, 3])
+        parts = [p(hidden, self._heads) for p in (self.query, self.key, self.value)]
+        context = attend(*parts, mask_logits, drop, self._rematerialize)
         context = tf.reshape(context, tf.shape(hidden))
         output = self.dropout(self.output_projection(context), seed, site + 1)
         return self.layer_norm(hidden + output)
-
-    def _split_heads(self, values):
-        """[B, S, H] -> [B, N, S, D]."""
-        batch, length = tf.unstack(tf.shape(values)[:2])
-        width = values.shape[-1] // self._heads
-        values = tf.reshape(values, [batch, length, self._heads, width])
-        return tf.transpose(values, [0, 2, 1, 3])
 
 
 class FeedForward(tf_keras.layers.Layer):
@@ -242,9 +227,10 @@ class AlbertEncoder(tf_keras.layers.Layer):
             hidden = self.embedding_projection(hidden)
         encoder_outputs = []
         site = 1
+        apply_block = _trace_once(self.blocks)
         for blocks in self.blocks:
             for block in blocks:
-                hidden = block(hidden, mask_logits, dropout_seed, site)
+                hidden = apply_block(block, hidden, mask_logits, dropout_seed, site)
                 site += TransformerBlock.DROPOUT_SITES
                 encoder_outputs.append(hidden)
         return {
@@ -266,6 +252,27 @@ class AlbertEncoder(tf_keras.layers.Layer):
     def from_config(cls, config):
         """The encoder that `get_config` describes."""
         return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+
+
+def _trace_once(layers) -> Callable:
+    """A function that applies a block, which is traced once where layers share it.
+
+    Building the graph of 24 shared layers then costs as one layer's, and the step is
+    as fast, since TensorFlow puts the graph of a call in its place. A loop over the
+    layers would also spare XLA the compilation of each, but its steps are slower.
+    """
+    uses = Counter(id(block) for blocks in layers for block in blocks)
+    traced = {}
+
+    def apply(block, hidden, mask_logits, seed, site):
+        if uses[id(block)] == 1 or tf.executing_eagerly():
+            return block(hidden, mask_logits, seed, site)
+        if id(block) not in traced:
+            traced[id(block)] = tf.function(block)
+        # A tensor: a number would be traced anew for each layer.
+        return traced[id(block)](hidden, mask_logits, seed, tf.constant(site))
+
+    return apply
 
 
 def _shared_blocks(config, initializer, rematerialize) -> list[list[TransformerBlock]]:

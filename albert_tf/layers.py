@@ -11,6 +11,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from albert_tf.compilation import compiled_by_xla, one_pass
+from albert_tf.rematerialize import after
+
 _LAYER_NORM_EPSILON = 1e-12
 # sqrt(2 / pi), and that times 0.044715: the constants of gelu's tanh form.
 _GELU_LINEAR = float(np.sqrt(2.0 / np.pi))
@@ -21,20 +24,28 @@ _GELU_CUBIC = 0.044715 * _GELU_LINEAR
 def gelu(x):
     """The original's gelu, the tanh form; it differs from erf's by up to 4e-4.
 
-    The gradient keeps `x` alone and is written out: a third of the element-wise passes
-    that TensorFlow derives.
+    Args:
+      x: float tensor; computed in float32 whatever its dtype.
+    Returns:
+      the same shape and dtype. The gradient keeps `x` alone.
     """
+    values = tf.cast(x, tf.float32)
+    outputs = 0.5 * values * (1.0 + _gelu_tanh(values, tf.square(values)))
+    return tf.cast(outputs, x.dtype), lambda upstream: _gelu_gradient(x, upstream)
 
-    def tanh_part(square):
-        return tf.tanh(x * (_GELU_LINEAR + _GELU_CUBIC * square))
 
-    def gradient(upstream):
-        square = tf.square(x)
-        tanh = tanh_part(square)
-        slope = _GELU_LINEAR + 3.0 * _GELU_CUBIC * square
-        return upstream * (0.5 * (1.0 + tanh) * (1.0 + x * slope * (1.0 - tanh)))
+def _gelu_tanh(values, squares):
+    return tf.tanh(values * (_GELU_LINEAR + _GELU_CUBIC * squares))
 
-    return 0.5 * x * (1.0 + tanh_part(tf.square(x))), gradient
+
+@one_pass
+def _gelu_gradient(x, upstream):
+    values, incoming = tf.cast(x, tf.float32), tf.cast(upstream, tf.float32)
+    squares = tf.square(values)
+    tanh = _gelu_tanh(values, squares)
+    slope = _GELU_LINEAR + 3.0 * _GELU_CUBIC * squares
+    slope = 0.5 * (1.0 + tanh) * (1.0 + values * slope * (1.0 - tanh))
+    return tf.cast(incoming * slope, x.dtype)
 
 
 @tf.custom_gradient
@@ -42,26 +53,109 @@ def layer_norm(x, gamma, beta):
     """Layer normalisation over the last axis, in float32.
 
     Args:
-      x: float32 [..., size].
+      x: float tensor [..., size].
       gamma: float32 [size].
       beta: float32 [size].
     Returns:
-      float32 [..., size]. The gradient keeps `x` and two numbers a row.
+      [..., size], of the dtype of `x`. The gradient keeps `x` and two numbers a row.
     """
-    mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)
+    values = tf.cast(x, tf.float32)
+    # Both moments in one pass, which XLA makes part of the product before it; rounding
+    # may take the difference of a constant row below 0.
+    mean = tf.reduce_mean(values, axis=-1, keepdims=True)
+    mean_square = tf.reduce_mean(tf.square(values), axis=-1, keepdims=True)
+    variance = tf.maximum(mean_square - tf.square(mean), 0.0)
     scale = tf.math.rsqrt(variance + _LAYER_NORM_EPSILON)
+    outputs = tf.cast((values - mean) * scale * gamma + beta, x.dtype)
 
     def gradient(upstream):
-        normal = (x - mean) * scale
-        leading = list(range(x.shape.rank - 1))
-        inner = upstream * gamma
-        along = tf.reduce_mean(inner * normal, axis=-1, keepdims=True)
-        shift = tf.reduce_mean(inner, axis=-1, keepdims=True)
-        x_gradient = scale * (inner - shift - normal * along)
-        gamma_gradient = tf.reduce_sum(upstream * normal, axis=leading)
-        return x_gradient, gamma_gradient, tf.reduce_sum(upstream, axis=leading)
+        return _layer_norm_gradient(x, mean, scale, gamma, upstream)
 
-    return (x - mean) * scale * gamma + beta, gradient
+    return outputs, gradient
+
+
+@one_pass
+def _layer_norm_gradient(x, mean, scale, gamma, upstream):
+    incoming = tf.cast(upstream, tf.float32)
+    normal = (tf.cast(x, tf.float32) - mean) * scale
+    inner = incoming * gamma
+    along = tf.reduce_mean(inner * normal, axis=-1, keepdims=True)
+    shift = tf.reduce_mean(inner, axis=-1, keepdims=True)
+    x_gradient = tf.cast(scale * (inner - shift - normal * along), x.dtype)
+    leading = list(range(x.shape.rank - 1))
+    gamma_gradient = tf.reduce_sum(incoming * normal, axis=leading)
+    return x_gradient, gamma_gradient, tf.reduce_sum(incoming, axis=leading)
+
+
+def attend(query, key, value, mask_logits, drop, again=False):
+    """Softmax attention of every head.
+
+    The gradient is written out. Softmax's needs, of each row, sum(probabilities * their
+    gradient); that is sum(context * its gradient), a pass over D numbers instead of S.
+
+    Args:
+      query, key, value: [B, S, N, D].
+      mask_logits: float32 [B, 1, 1, S], added to the logits; gets no gradient.
+      drop: tensor [B, N, S, S] -> the same, some zeroed and the rest scaled; the same
+        ones each time.
+      again: whether the backward pass computes the probabilities again, from query and
+        key and one number a row, instead of keeping them.
+    Returns:
+      [B, S, N, D].
+    """
+    parts, axes, other_axes = [query, key, value], "BSND", "BTND"
+    if not compiled_by_xla():
+        # XLA multiplies along axes wherever they stand. Off it `einsum` transposes for
+        # each product, forward and backward, so here it is done once.
+        parts = [tf.transpose(part, [0, 2, 1, 3]) for part in parts]
+        axes, other_axes = "BNSD", "BNTD"
+    scale = query.shape[-1] ** -0.5
+    dtype = query.dtype
+
+    def per_pair(rows, columns):
+        return tf.einsum(f"{axes},{other_axes}->BNST", rows, columns)
+
+    def logits_of(query, key):
+        return tf.cast(per_pair(query, key), tf.float32) * scale + mask_logits
+
+    def per_row(pairs, columns):
+        pairs = tf.cast(pairs, dtype)
+        return tf.einsum(f"BNST,{other_axes}->{axes}", pairs, columns)
+
+    def per_column(pairs, rows):
+        pairs = tf.cast(pairs, dtype)
+        return tf.einsum(f"BNST,{axes}->{other_axes}", pairs, rows)
+
+    @tf.custom_gradient
+    def forward(query, key, value):
+        logits = logits_of(query, key)
+        if again:
+            total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+            probabilities = tf.exp(logits - total)
+        else:
+            probabilities = tf.nn.softmax(logits)
+        context = per_row(drop(probabilities), value)
+
+        def gradient(upstream):
+            kept = probabilities
+            if again:
+                kept = tf.exp(logits_of(*after(upstream, (query, key))) - total)
+            value_gradient = per_column(drop(kept), upstream)
+            along = tf.cast(context, tf.float32) * tf.cast(upstream, tf.float32)
+            along = tf.einsum(f"{axes}->BNS", along)[..., tf.newaxis]
+            dropped = drop(tf.cast(per_pair(upstream, value), tf.float32))
+            slope = _softmax_gradient(dropped, along, kept, scale, dtype)
+            return per_row(slope, key), per_column(slope, query), value_gradient
+
+        return context, gradient
+
+    context = forward(*parts)
+    return context if axes == "BSND" else tf.transpose(context, [0, 2, 1, 3])
+
+
+@one_pass
+def _softmax_gradient(upstream, along, probabilities, scale, dtype):
+    return tf.cast((upstream - along) * probabilities * scale, dtype)
 
 
 _ACTIVATIONS = {
@@ -115,16 +209,23 @@ class Projection(tf_keras.layers.Layer):
         self.bias = initializer.constant(f"{scope}/bias", sizes[1:], 0.0)
         self._activation = activation(activation_name)
 
-    def call(self, inputs):
-        """[..., in] -> [..., out], in the compute dtype."""
+    def call(self, inputs, heads: int | None = None):
+        """[..., in] -> [..., out], in the compute dtype; [..., heads, out / heads]."""
         kernel = tf.cast(self.kernel, self.compute_dtype)
         bias = tf.cast(self.bias, self.compute_dtype)
+        width = kernel.shape[1]
+        sizes = [heads, width // heads] if heads else [width]
+        if compiled_by_xla():
+            # Axes as they are, for a reshape here costs a copy on a TPU.
+            kernel = tf.reshape(kernel, [kernel.shape[0], *sizes])
+            equation = "...H,HND->...ND" if heads else "...H,HK->...K"
+            outputs = tf.einsum(equation, inputs, kernel) + tf.reshape(bias, sizes)
+            return self._activation(outputs)
         # Two axes and no more: a product of matrices, not a batch of them.
         flat = tf.reshape(inputs, [-1, kernel.shape[0]])
         outputs = self._activation(tf.nn.bias_add(tf.matmul(flat, kernel), bias))
-        shape = tf.concat([tf.shape(inputs)[:-1], kernel.shape[1:]], axis=0)
-        outputs = tf.reshape(outputs, shape)
-        outputs.set_shape([*inputs.shape[:-1], kernel.shape[1]])
+        outputs = tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], sizes], axis=0))
+        outputs.set_shape([*inputs.shape[:-1], *sizes])
         return outputs
 
 
@@ -143,9 +244,7 @@ class LayerNorm(tf_keras.layers.Layer):
 
     def call(self, inputs):
         """[..., size] -> the same shape and dtype."""
-        values = tf.cast(inputs, tf.float32)
-        normal = layer_norm(values, tf.identity(self.gamma), tf.identity(self.beta))
-        return tf.cast(normal, self.compute_dtype)
+        return layer_norm(inputs, tf.identity(self.gamma), tf.identity(self.beta))
 
 
 class Dropout(tf_keras.layers.Layer):
@@ -155,7 +254,8 @@ class Dropout(tf_keras.layers.Layer):
     """
 
     def __init__(self, rate: float, **kwargs):
-        super().__init__(**kwargs)
+        # Whatever is dropped keeps its dtype: so do float32 probabilities.
+        super().__init__(autocast=False, **kwargs)
         self._rate = rate
 
     def call(self, inputs, seed, site: int):

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
-from tensorflow.python.ops import control_flow_util
+
+from albert_tf.compilation import compiled_by_xla
 
 
 def recompute(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
@@ -23,7 +24,7 @@ def recompute(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
     def forward(*arguments):
         def gradient(upstream, variables=()):
             with tf.GradientTape() as tape:
-                again = _after(upstream, arguments)
+                again = after(upstream, arguments)
                 tape.watch(again)
                 output = function(*again)
             found = tape.gradient(output, (list(again), list(variables)), upstream)
@@ -34,9 +35,9 @@ def recompute(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
     return forward(*inputs)
 
 
-def _after(upstream, tensors):
+def after(upstream, tensors):
     """The tensors, to be had no sooner than `upstream`."""
-    if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+    if compiled_by_xla():
         return xla.optimization_barrier(*tensors, upstream)[:-1]
     with tf.control_dependencies([upstream]):
         return [tf.identity(tensor) for tensor in tensors]

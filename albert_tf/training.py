@@ -16,14 +16,13 @@ from typing import Any
 
 import orbit
 import tensorflow as tf
-import tf_keras
-from official.modeling import performance
 
 from albert_tf import batches, checkpoints, optimization, strategies
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.loop import Evaluator, Trainer
 from albert_tf.records import TOKENIZER_FILE, RecordSet, write_json, write_whole
 from albert_tf.tasks import Task
+from albert_tf.train_step import precision_policy
 
 # So many steps in a row whose gradient is not finite mean that a run is lost.
 MAX_SKIPPED_IN_A_ROW = 10
@@ -44,6 +43,7 @@ class Job:
       train_rows: rows to train on; None: no training.
       eval_rows: rows to evaluate on; None: no evaluation.
       init_checkpoint: weights to start from where the output folder has none.
+      unshare: whether layers that share weights there may start as copies of them.
       settings: JSON values that `results.json` keeps beside the configurations.
     """
 
@@ -54,6 +54,7 @@ class Job:
     train_rows: RecordSet | None = None
     eval_rows: RecordSet | None = None
     init_checkpoint: str = ""
+    unshare: bool = False
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -111,10 +112,22 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
             "settings": session.settings(),
         }
         if chief:
+            results = _with_earlier(folder / "results.json", results)
             write_json(folder / "results.json", results)
         # No worker leaves, and is taken for lost, before all of them are done.
         strategies.gather(strategy, session.step)
     return results
+
+
+def _with_earlier(file: Path, results: dict[str, Any]) -> dict[str, Any]:
+    """Results that keep what an earlier call knew of the training, if this did none."""
+    if results.get("train") or not file.is_file():
+        return results
+    earlier = json.loads(file.read_text("utf-8"))
+    if earlier.get("global_step") != results["global_step"] or "train" not in earlier:
+        return results
+    kept = {name: earlier[name] for name in ("train", "status", "settings")}
+    return {**results, **kept}
 
 
 class _StopTraining(Exception):
@@ -165,16 +178,38 @@ class _Session:
     def check_settings(self) -> None:
         """Refuses a folder that holds checkpoints of another run."""
         folder = self._config.output_dir
+        self._check_rows()
         if not checkpoints.latest_of_run(folder):
+            if self._job.train_rows and any(Path(folder).glob("model.ckpt-[1-9]*")):
+                raise ValueError(
+                    f"{folder} holds parts of a run, but no whole checkpoint: bring "
+                    "its files back, or give another --output_dir."
+                )
             return
         file = Path(folder) / SETTINGS_FILE
-        stored = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        try:
+            stored = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        except ValueError as error:
+            raise ValueError(f"{file} is damaged ({error}): bring it back.") from error
         for name, value in json.loads(json.dumps(self._identity())).items():
             if stored.get(name) != value:
                 raise ValueError(
                     f"{folder} holds a run with {name}={stored.get(name)}, but "
                     f"{name}={value} is asked for: give another --output_dir, and "
                     "--init_checkpoint to start from its weights."
+                )
+
+    def _check_rows(self) -> None:
+        """Refuses to evaluate on rows of another vocabulary than is trained with."""
+        train, evaluation = self._job.train_rows, self._job.eval_rows
+        if not (train and evaluation):
+            return
+        for name, value in train.tokenizer_settings.items():
+            other = evaluation.tokenizer_settings[name]
+            if value != other:
+                raise ValueError(
+                    f"{evaluation.paths[0]} was made with {name}={other}, the training "
+                    f"rows with {value}: make them alike."
                 )
 
     def digest(self) -> int:
@@ -198,7 +233,7 @@ class _Session:
     def build(self) -> None:
         """Makes model and loops, restored or started; in the strategy's scope."""
         job, config = self._job, self._config
-        with _precision(config.precision):
+        with precision_policy(config.precision):
             self._model = job.task.build_model(
                 job.model_config, config.random_seed, config.rematerialize
             )
@@ -225,11 +260,19 @@ class _Session:
         )
         # Other workers keep nothing; all start from what the chief has kept.
         latest = checkpoints.latest_of_run(config.output_dir)
+        if job.init_checkpoint and not job.train_rows:
+            latest = None  # asked to evaluate just those weights
         if latest:
             checkpoints.read_run(checkpoint, latest)
         elif job.init_checkpoint:
+            # A head may start fresh where it is trained, not where it is scored.
+            missing_ok = checkpoints.HEADS if job.train_rows else None
             report = checkpoints.load_weights(
-                self._model, job.init_checkpoint, checkpoints.HEADS, checkpoints.HEADS
+                self._model,
+                job.init_checkpoint,
+                missing_ok,
+                checkpoints.HEADS,
+                job.unshare,
             )
             print(f"Initial weights from {job.init_checkpoint}: {report}", flush=True)
         elif not job.train_rows:
@@ -244,7 +287,8 @@ class _Session:
             evaluator=evaluator,
             global_step=optimizer.iterations,
             steps_per_loop=self._steps_of_loop,
-            checkpoint_manager=manager,
+            # Without training orbit has nothing to restore: that is done above.
+            checkpoint_manager=manager if trainer else None,
             train_actions=[self._after_loop],
             summary_dir=str(self._folder / "train"),
             eval_summary_dir=str(self._folder / "eval"),
@@ -256,15 +300,18 @@ class _Session:
         names = map(checkpoints.released_name, self._model.trainable_variables)
         decayed = [optimization.is_decayed(name) for name in names]
         start = f"resumed from {latest}" if latest else "from step 0"
+        replicas = self._strategy.num_replicas_in_sync
+        devices = f"{replicas} replica{'s' * (replicas > 1)}"
         print(
-            f"{type(self._strategy).__name__}, {self._strategy.num_replicas_in_sync} "
-            f"replicas, {self._config.precision}, {start}; weight decay on "
+            f"{type(self._strategy).__name__}, {devices}, {self._config.precision}, "
+            f"{start}; weight decay on "
             f"{sum(decayed)} of {len(decayed)} variables.",
             flush=True,
         )
-        warning = self._job.optimizer_config.batch_warning(self._config)
-        if self._job.train_rows and warning:
-            print(f"WARNING: {warning}", flush=True)
+        if self._job.train_rows:
+            batch_size = self._config.train_batch_size
+            for warning in self._job.optimizer_config.warnings(batch_size):
+                print(f"WARNING: {warning}", flush=True)
 
     def _steps_of_loop(self, step: int) -> int:
         """Steps of the next loop: never past a multiple of an interval."""
@@ -378,17 +425,6 @@ class _Session:
             )
             manager.save(checkpoint_number=self.step)
             write_json(file, {name: report[name], "global_step": self.step})
-
-
-@contextlib.contextmanager
-def _precision(name: str):
-    """Keras' policy for what is built inside, and the old one again after it."""
-    previous = tf_keras.mixed_precision.global_policy()
-    performance.set_mixed_precision_policy(tf.as_dtype(name))
-    try:
-        yield
-    finally:
-        tf_keras.mixed_precision.set_global_policy(previous)
 
 
 def _step_of(checkpoint: str) -> int:

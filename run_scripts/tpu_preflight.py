@@ -1,0 +1,85 @@
+"""Compiles the real training step for a TPU on a machine that has none.
+
+    pip install jax libtpu     # or: --compiler_python=/another/environment/bin/python
+    python run_scripts/tpu_preflight.py --topology=v3:2x2 --batch_per_core=32 \
+        --albert_config_file=configs/albert_base.json --rematerialize=attention
+
+Says whether the step fits a core's memory, what it computes and moves, how long it
+takes at least, and how many days 125,000 steps of 4,096 rows take then. The compiler
+sees one core: sums over cores are not in its figures. `--find_batch` finds the largest
+batch that fits.
+"""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from absl import flags
+
+import common_flags
+import performance_flags
+import tpu_report
+from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
+
+FLAGS = flags.FLAGS
+
+
+def main():
+    # The step is lowered, never run: no device is wanted beside the compiler.
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    if FLAGS.max_seq_length > config.max_position_embeddings:
+        raise ValueError(
+            "max_seq_length must be at most max_position_embeddings. Received "
+            f"{FLAGS.max_seq_length} and {config.max_position_embeddings}: lower "
+            "--max_seq_length or use a model made for longer input."
+        )
+    topologies = [tpu_report.check_topology(name) for name in FLAGS.topology]
+    step = _build_step(config)
+    print(tpu_report.HEADER, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+
+        def measure(topology, rows):
+            file = Path(folder) / f"step_{rows}.mlir"
+            if not file.exists():
+                file.write_text(_lower(step, rows), encoding="utf-8")
+            figures = tpu_report.compile_step(file, topology, FLAGS.compiler_python)
+            report = tpu_report.Report(topology, rows, FLAGS.cores, figures)
+            print(report.line(), flush=True)
+            return report
+
+        for topology in topologies:
+            report = measure(topology, FLAGS.batch_per_core)
+            if FLAGS.find_batch:
+                report = tpu_report.find_largest(measure, report)
+            print(json.dumps(report.values()), flush=True)
+
+
+def _build_step(config):
+    from albert_tf import train_step
+    from albert_tf.tasks import PRETRAINING
+
+    train_config = TrainConfig(
+        output_dir="unused",
+        precision=FLAGS.precision,
+        rematerialize=FLAGS.rematerialize,
+        gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
+    )
+    optimizer_config = OptimizerConfig(optimizer=FLAGS.optimizer)
+    return train_step.build_step(PRETRAINING, config, optimizer_config, train_config)
+
+
+def _lower(step, rows):
+    from albert_tf import records, train_step
+
+    features = records.pretraining_features(
+        FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
+    )
+    rows *= FLAGS.gradient_accumulation_steps
+    return train_step.lower_step(step, train_step.batch_specs(features, rows))
+
+
+if __name__ == "__main__":
+    performance_flags.define_preflight_flags()
+    common_flags.run(main)

@@ -1,0 +1,219 @@
+"""What the TPU compiler's figures mean: whether a step fits, and how long it takes."""
+
+import dataclasses
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# One pretraining of the paper (section 4.1): optimizer steps, and rows in each.
+PAPER_STEPS, PAPER_BATCH = 125_000, 4096
+
+# Beyond these many rows a core a search stops: the figures hardly change.
+_MOST_ROWS = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Core:
+    """Published figures of one core, as the compiler counts cores.
+
+    Attributes:
+      hbm_bytes: its memory.
+      flops_per_second: peak of its matrix unit, whose inputs are bfloat16 whatever the
+        model's precision.
+      bytes_per_second: peak of its memory.
+    """
+
+    hbm_bytes: int
+    flops_per_second: float
+    bytes_per_second: float
+
+
+# Cloud TPU's system architecture pages. A chip of v2, v3 and v4 has two cores and each
+# takes half of it; a v5p chip counts as one.
+CORES = {
+    "v2": Core(8 * 2**30, 23e12, 350e9),
+    "v3": Core(16 * 2**30, 61.5e12, 450e9),
+    "v4": Core(16 * 2**30, 137.5e12, 614e9),
+    "v5e": Core(16 * 2**30, 197e12, 819e9),
+    "v5p": Core(95 * 2**30, 459e12, 2765e9),
+    "v6e": Core(32 * 2**30, 918e12, 1640e9),
+}
+
+_COLUMNS = (
+    ("topology", 9),
+    ("rows/core", 10),
+    ("HBM GiB", 8),
+    ("fits", 5),
+    ("temporary GB", 13),
+    ("TFLOP", 8),
+    ("GB moved", 9),
+    ("step ms", 8),
+    ("bound by", 9),
+    ("days", 8),
+)
+HEADER = " ".join(f"{name:>{width}}" for name, width in _COLUMNS)
+
+
+def check_topology(name: str) -> str:
+    """The name, if its generation is known.
+
+    Raises:
+      ValueError: it is not.
+    """
+    if name.split(":")[0] not in CORES or ":" not in name:
+        raise ValueError(
+            f"Unknown --topology {name!r}: give a generation ({', '.join(CORES)}) and "
+            "a shape, as v3:2x2, v4:2x2x1 or v5e:2x2."
+        )
+    return name
+
+
+def compile_step(file: Path, topology: str, python: str) -> dict[str, Any]:
+    """Figures of `tpu_compiler.py`, from a process of its own.
+
+    Args:
+      file: StableHLO text.
+      topology: checked name.
+      python: interpreter that has jax and libtpu.
+    Raises:
+      ValueError: they are missing, or the compiler refuses the step or the topology.
+    """
+    compiler = Path(__file__).with_name("tpu_compiler.py")
+    try:
+        done = subprocess.run(
+            [python, str(compiler), str(file), topology], capture_output=True, text=True
+        )
+    except OSError as error:
+        raise ValueError(
+            f"--compiler_python {python!r} does not run: {error}"
+        ) from None
+    lines = done.stdout.splitlines()
+    figures = json.loads(lines[-1]) if done.returncode == 0 and lines else {}
+    if "missing" in figures:
+        raise ValueError(
+            f"The TPU compiler needs the library {figures['missing']!r}, which "
+            f"{python} does not have: pip install jax libtpu (x86-64 Linux), or name "
+            "a Python that has them with --compiler_python."
+        )
+    if "hbm_bytes" not in figures:
+        said = figures.get("error") or done.stderr.strip()[-300:] or "nothing"
+        raise ValueError(
+            f"The compiler refuses {topology} ({said[:300]}): check --topology."
+        )
+    return figures
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """One compilation.
+
+    Attributes:
+      topology: as v3:2x2.
+      rows: rows a core.
+      cores: how many train, for the days.
+      figures: from `compile_step`.
+    """
+
+    topology: str
+    rows: int
+    cores: int
+    figures: dict[str, Any]
+
+    @property
+    def core(self) -> Core:
+        """What it was compiled for."""
+        return CORES[self.topology.split(":")[0]]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the compiler found room for the step."""
+        return "flops" in self.figures
+
+    def values(self) -> dict[str, Any]:
+        """All figures as JSON values.
+
+        `step_seconds` is the roofline's, a floor: the longer of computing and moving,
+        each at the core's peak. `days` are those of the paper's steps, each as many of
+        these as its rows need on all cores.
+        """
+        values = {
+            "topology": self.topology,
+            "rows_per_core": self.rows,
+            "fits": self.fits,
+            "hbm_limit_bytes": self.core.hbm_bytes,
+            **self.figures,
+        }
+        if self.fits:
+            computing = self.figures["flops"] / self.core.flops_per_second
+            moving = self.figures["bytes_accessed"] / self.core.bytes_per_second
+            seconds = max(computing, moving)
+            parts = PAPER_BATCH / (self.rows * self.cores)
+            values |= {
+                "step_seconds": seconds,
+                "bound_by": "matrices" if computing >= moving else "memory",
+                "cores": self.cores,
+                "days": PAPER_STEPS * parts * seconds / 86400,
+            }
+        return values
+
+    def line(self) -> str:
+        """A row of the table under `HEADER`."""
+        values = self.values()
+        cells = [
+            self.topology,
+            self.rows,
+            f"{values['hbm_bytes'] / 2**30:.2f}",
+            "yes" if self.fits else "no",
+        ]
+        if self.fits:
+            cells += [
+                f"{values['temporary_bytes'] / 1e9:.2f}",
+                f"{values['flops'] / 1e12:.2f}",
+                f"{values['bytes_accessed'] / 1e9:.1f}",
+                f"{values['step_seconds'] * 1e3:.0f}",
+                values["bound_by"],
+                f"{values['days']:.2f}",
+            ]
+        return " ".join(
+            f"{cell:>{width}}"
+            for cell, (_, width) in zip(cells, _COLUMNS, strict=False)
+        )
+
+
+def find_largest(measure: Callable[[str, int], Report], first: Report) -> Report:
+    """The report of the most rows that fit: a multiple of 8, or a power of 2 below.
+
+    Args:
+      measure: (topology, rows) -> report.
+      first: where the search starts.
+    Raises:
+      ValueError: a single row does not fit.
+    """
+    largest, too_many = None, None
+    rows, report = first.rows, first
+    while rows:
+        if report.fits:
+            largest, rows = report, rows * 2 if too_many is None else 0
+        else:
+            too_many, rows = rows, rows // 2 if largest is None else 0
+        if rows > _MOST_ROWS:
+            break
+        if rows:
+            report = measure(first.topology, rows)
+    if largest is None:
+        raise ValueError(
+            f"A single row does not fit a core of {first.topology}: use a shorter "
+            "--max_seq_length or --rematerialize=block."
+        )
+    while too_many is not None:
+        middle = (largest.rows + too_many) // 2 // 8 * 8
+        if middle <= largest.rows:
+            break
+        report = measure(first.topology, middle)
+        if report.fits:
+            largest = report
+        else:
+            too_many = middle
+    return largest
