@@ -151,7 +151,11 @@ def runs(folder):
     """Folders of one process's run and of two workers' that are stopped once."""
     one, two = folder / "one", folder / "two"
     settings = (f"--num_train_steps={STEPS}", "--iterations_per_loop=1", "--do_eval")
-    settings = (*settings, f"--eval_input_file={folder}/rows.tfrecord")
+    # The same rows again, as a file of its own: rows that are trained on are refused.
+    for suffix in ("", ".json"):
+        copy = (folder / f"rows.tfrecord{suffix}").read_bytes()
+        (folder / f"eval.tfrecord{suffix}").write_bytes(copy)
+    settings = (*settings, f"--eval_input_file={folder}/eval.tfrecord")
     cut_off = start_workers(folder, two, *settings, "--max_train_hours=1e-9")
     alone = start(folder, one, *settings)
     assert wait([*cut_off, alone]) == [0, 0, 0], [text(p) for p in cut_off]
