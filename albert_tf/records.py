@@ -69,6 +69,28 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> F
     }
 
 
+def squad_features() -> Features:
+    """Features of a row of question answering: one window, at its own length L.
+
+    Returns:
+      Names of the original where it has one. `p_mask` is 1 where no answer may start or
+      end (the question, [SEP]); `token_is_max_context` is 1 where one may start in this
+      window, so that no other window of the question proposes it; `piece_starts` and
+      `piece_ends` are half-open ranges of characters in the paragraph, 0 outside it;
+      `start_positions` and `end_positions` (inclusive) are positions in the row, 0 with
+      `is_impossible` if the window does not hold the answer.
+    """
+    pieces = ("input_ids", "segment_ids", "p_mask", "token_is_max_context")
+    return {
+        "question_id": Feature((), "string"),
+        **{name: Feature((None,)) for name in pieces},
+        **{name: Feature((None,)) for name in ("piece_starts", "piece_ends")},
+        "start_positions": Feature(()),
+        "end_positions": Feature(()),
+        "is_impossible": Feature(()),
+    }
+
+
 def sidecar_path(path: str | os.PathLike) -> Path:
     """Where the sidecar of a record file lies."""
     return Path(f"{path}{_SIDECAR_SUFFIX}")
