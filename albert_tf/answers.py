@@ -290,7 +290,7 @@ def best_threshold(
     totals = np.sum(if_not) + np.concatenate([[0.0], np.cumsum(group_gains)])
     # Sums of the same numbers in another order differ in their last digits.
     answered = int(np.argmax(totals > totals.max() - 1e-9))
-    return totals[answered] / len(scores), _threshold_above(distinct, answered)
+    return float(totals[answered]) / len(scores), _threshold_above(distinct, answered)
 
 
 def _threshold_above(distinct: np.ndarray, answered: int) -> float:

@@ -104,7 +104,8 @@ class TokenizedParagraph:
     Attributes:
       text: as given.
       ids: int32 [N].
-      starts, ends: int32 [N], half-open character range of each piece.
+      starts, ends: int32 [N], half-open character range of each piece, none of which
+        starts or ends before the piece in front of it.
     """
 
     def __init__(self, text: str, tokenizer: AlbertTokenizer):
@@ -112,7 +113,10 @@ class TokenizedParagraph:
         self.text = text
         self.ids = np.array(ids, np.int32)
         ranges = np.array(offsets, np.int32).reshape(-1, 2)
-        self.starts, self.ends = ranges[:, 0], ranges[:, 1]
+        # A lone "▁" has no character. It ends where the piece before it does, so that
+        # no answer takes in white space, and ends stay sorted, as bisection needs them.
+        ranges[ranges[:, 0] == ranges[:, 1], 1] = 0
+        self.starts, self.ends = np.maximum.accumulate(ranges, axis=0).T
 
     def pieces_of(self, characters: Range) -> Range | None:
         """The pieces that hold any of the characters: half-open range; None: none do,
