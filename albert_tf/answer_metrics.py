@@ -1,4 +1,5 @@
-"""Scores of question answering, in percent, by the official scorers.
+"""Predictions of question answering -> answers and their scores, in percent, by the
+official scorers.
 
 Answers are compared after lower-casing and without punctuation and English articles;
 of several gold answers the best match counts.
@@ -7,11 +8,52 @@ of several gold answers the best match counts.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
-from albert_tf.answers import best_threshold
+from albert_tf.answers import AnswerRules, Proposals, best_threshold, propose
 
 Golds = Mapping[str, Sequence[str]]
+
+
+class QuestionSet:
+    """The questions of a file, whose answers the predictions for its rows hold."""
+
+    def __init__(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        contexts: Mapping[str, str],
+        golds: Golds | None,
+        rules: AnswerRules,
+    ):
+        """Args:
+        rows: `records.squad_features` with places, R of them.
+        contexts: question id -> text of its paragraph.
+        golds: question id -> gold answers; None: nobody knows them.
+        rules: what may be an answer.
+        """
+        self._rows, self._contexts, self._rules = rows, contexts, rules
+        self._golds = golds
+
+    def proposals(self, predicted: Mapping[str, np.ndarray]) -> Proposals:
+        """Answers from what was predicted for all rows, in their order, as `propose`
+        takes it."""
+        return propose(self._rows, predicted, self._contexts, self._rules)
+
+    def score(self, proposals: Proposals, threshold: float) -> dict[str, float]:
+        """v1.1: `score_v1`. v2.0: `score_v2` at a threshold, and `best_thresholds`.
+        Without gold answers: nothing."""
+        if self._golds is None:
+            return {}
+        predictions = proposals.predictions(threshold)
+        if proposals.null_scores is None:
+            return score_v1(self._golds, predictions)
+        return {
+            **score_v2(self._golds, predictions),
+            **best_thresholds(
+                self._golds, proposals.best_texts(), proposals.null_scores
+            ),
+        }
 
 
 def score_v1(golds: Golds, predictions: Mapping[str, str]) -> dict[str, float]:
