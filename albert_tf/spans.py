@@ -18,11 +18,10 @@ import tf_keras
 from albert_tf.config import AlbertConfig
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.layers import Dropout, Initializer, LayerNorm, Projection
+from albert_tf.models import HEAD_DROPOUT_SITE
 
 # The original's scores of positions that may not be chosen.
 _NO_SCORE = -1e30
-# Far beyond the sites of any encoder; see `Dropout`.
-_DROPOUT_SITE = 1_000_000
 
 
 class SpanModel(tf_keras.Model):
@@ -254,7 +253,7 @@ class _AnswerableHead(tf_keras.layers.Layer):
         probabilities = tf.cast(tf.exp(start_log_probs), sequence.dtype)
         start = tf.einsum("bsh,bs->bh", sequence, probabilities)
         features = self.dense(tf.concat([start, sequence[:, 0]], axis=-1))
-        features = tf.cast(self.dropout(features, seed, _DROPOUT_SITE), tf.float32)
+        features = tf.cast(self.dropout(features, seed, HEAD_DROPOUT_SITE), tf.float32)
         return tf.matmul(features, self.output_weights)[:, 0]
 
 

@@ -270,21 +270,17 @@ def _windows_of_question(paragraph, question_ids, tokenizer, settings):
     windows = split_windows(len(paragraph.ids), room, settings.doc_stride)
     for (start, end), is_max_context in windows:
         length = len(question_ids) + end - start + special
-        packed = packing.pack_segments(
+        packed = packing.join_segments(
             question_ids,
             paragraph.ids[start:end],
-            length,
             cls_id=tokenizer.cls_id,
             sep_id=tokenizer.sep_id,
-            pad_id=tokenizer.pad_id,
         )
+        row = {name: np.array(values, np.int32) for name, values in packed.items()}
         inside = slice(first, first + end - start)
-        row = {
-            "input_ids": packed["input_ids"],
-            "segment_ids": packed["segment_ids"],
-            "p_mask": np.ones(length, np.int32),
-        }
-        row["p_mask"][[0, *range(inside.start, inside.stop)]] = 0
+        row["p_mask"] = np.ones(length, np.int32)
+        row["p_mask"][0] = 0
+        row["p_mask"][inside] = 0
         aligned = {
             "token_is_max_context": is_max_context,
             "piece_starts": paragraph.starts[start:end],

@@ -13,10 +13,10 @@ import math
 import statistics
 from pathlib import Path
 
-import squad_data
 from absl import flags
 
 import common_flags
+import squad_data
 from data_prep import squad
 
 FLAGS = flags.FLAGS

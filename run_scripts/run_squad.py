@@ -10,11 +10,11 @@
 import dataclasses
 from pathlib import Path
 
-import fine_tuning_flags
-import squad_data
 from absl import flags
 
 import common_flags
+import fine_tuning_flags
+import squad_data
 
 FLAGS = flags.FLAGS
 

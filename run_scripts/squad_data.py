@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import fine_tuning_flags
 from absl import flags
 
+import fine_tuning_flags
 from data_prep import cache, squad, squad_windows
 
 FLAGS = flags.FLAGS
