@@ -226,6 +226,6 @@ def write_answers(
     results["scores"] = questions.score(proposals, settings.threshold)
     write_json(folder / RESULTS_FILE, results)
     for name, value in results["scores"].items():
-        print(f"{name}: {value:.4f}", flush=True)
+        print(f"{name}: {value:.6g}", flush=True)
     print(f"Answers: {folder / PREDICTIONS_FILE}", flush=True)
     return results
