@@ -101,6 +101,16 @@ class SquadFile:
             return None
         return {question.question_id: question.gold_texts for question in questions}
 
+    def check_labelled(self) -> None:
+        """Raises ValueError if a question has no answer and is not impossible."""
+        for question in self.questions():
+            if not question.is_labelled:
+                raise ValueError(
+                    f"{self.path}, question {question.question_id!r}: it has no "
+                    "answer, but is not marked with is_impossible: mark it (for v2.0), "
+                    "or remove it."
+                )
+
     def check_all_answerable(self) -> None:
         """Raises ValueError if a question has no answer in its paragraph (v1.1 has no
         way to say so)."""

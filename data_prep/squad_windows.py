@@ -66,8 +66,8 @@ class ConversionReport:
       empty_paragraphs: questions on a paragraph without a piece.
       moved_answers: ids of answers that do not stand where the file says, but
         elsewhere in the paragraph.
-      lost_answers: ids of questions with answers none of which is in the paragraph;
-        in training they make no row.
+      lost_answers: ids of questions none of whose answers is in the paragraph; in
+        training they make no row.
     """
 
     questions: int = 0
@@ -209,10 +209,8 @@ def make_rows(
       tokenizer: of the model.
       settings: lengths.
       report: filled while rows are drawn.
-      for_training: whether a question needs an answer that is in its paragraph; else
+      for_training: whether to leave out questions without an answer to learn; else
         every question has rows.
-    Raises:
-      ValueError: a question to train on has no answers and is not impossible.
     """
     for paragraph in paragraphs:
         tokenized = TokenizedParagraph(paragraph.text, tokenizer)
@@ -225,7 +223,6 @@ def make_rows(
             report.empty_paragraphs += not len(tokenized.ids)
             answer = _gold_pieces(tokenized, question, report)
             if for_training and answer is None and not question.is_impossible:
-                _check_has_answers(question)
                 continue
             rows = _windows_of_question(
                 tokenized, ids[: settings.max_query_length], tokenizer, settings
@@ -252,14 +249,6 @@ def _gold_pieces(
     elif locate(paragraph.text, first) != (first.start, first.start + len(first.text)):
         report.moved_answers.append(question.question_id)
     return pieces
-
-
-def _check_has_answers(question: Question) -> None:
-    if not question.answers:
-        raise ValueError(
-            f"Question {question.question_id!r} has no answer to train on: remove it, "
-            "or mark it with is_impossible and train with --version_2_with_negative."
-        )
 
 
 def _windows_of_question(paragraph, question_ids, tokenizer, settings):

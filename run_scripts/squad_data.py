@@ -151,9 +151,17 @@ def from_flags(model) -> SquadData:
     train = squad.read_squad(FLAGS.train_file) if FLAGS.do_train else None
     asked = squad.read_squad(FLAGS.predict_file) if answering else None
     settings = _settings(model.task, train)
+    limit = model.config.max_position_embeddings
+    if settings.max_seq_length > limit:
+        raise ValueError(
+            "max_seq_length must be at most max_position_embeddings. Received "
+            f"{settings.max_seq_length} and {limit}: lower --max_seq_length."
+        )
     for file in (train, asked):
         if file and not settings.version_2:
             file.check_all_answerable()
+    if train:
+        train.check_labelled()
     if FLAGS.do_eval and asked.golds() is None:
         raise ValueError(
             f"{asked.path} has questions without gold answers, so it cannot be scored: "

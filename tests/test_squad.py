@@ -59,6 +59,9 @@ def test_a_file_without_answers_is_read_and_has_no_golds(tmp_path):
     assert read.golds() is None
     assert read.contexts() == {"a": "Paris is in France.", "b": "Tea."}
     assert [q.is_labelled for q in read.questions()] == [True, False]
+    with pytest.raises(ValueError, match=r"a\.json, question 'b'.*is_impossible"):
+        read.check_labelled()
+    squad.read_squad(write_squad(tmp_path / "b.json", [PARIS])).check_labelled()
 
 
 def test_a_v2_file_under_v1_settings_names_the_first_impossible_question(tmp_path):

@@ -196,11 +196,10 @@ def test_of_several_gold_answers_the_first_that_is_there_is_trained_on(tokenizer
     assert report.moved_answers == ["a"]
 
 
-def test_training_on_a_question_without_answers_names_it(tokenizer):
-    question = squad.Question("q7", "who")
-    paragraphs = [squad.Paragraph(WORDS, (question,))]
-    with pytest.raises(ValueError, match="'q7' has no answer to train on"):
-        convert(paragraphs, tokenizer)
+def test_a_question_without_labels_is_answered_and_not_trained_on(tokenizer):
+    paragraphs = [squad.Paragraph(WORDS, (squad.Question("q7", "who"),))]
+    rows, report = convert(paragraphs, tokenizer)
+    assert not rows and not report.lost_answers and report.questions == 1
     [_], report = convert(paragraphs, tokenizer, for_training=False)
     assert report.windows_without_answer == 0
 
