@@ -117,18 +117,22 @@ def _try(job, weights, sets, strategy) -> dict[str, dict]:
 def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
     """What a run predicted for a set, in its order, and the set's `content_sha256`.
 
-    Of several runs it is what the best one did.
+    Of several runs it is what the best one did, in training or, with its weights, in
+    the folder of all runs later.
 
     Raises:
       FileNotFoundError: it predicted nothing for such a set.
     """
     results = model_folder.read_json(output_dir / model_folder.RESULTS_FILE)
-    folder = output_dir / results.get("best_run", "")
-    file = folder / PREDICTIONS_FOLDER / f"{name}.npz"
-    if not file.is_file():
+    folders = (output_dir, output_dir / results.get("best_run", ""))
+    files = [folder / PREDICTIONS_FOLDER / f"{name}.npz" for folder in folders]
+    there = [file for file in files if file.is_file()]
+    if not there:
         raise FileNotFoundError(
-            f"{file} is missing: run that model with --do_predict, or --do_eval, first."
+            f"{files[0]} is missing: run that model with --do_predict, or --do_eval, "
+            "first."
         )
+    file = max(there, key=lambda path: path.stat().st_mtime)
     with np.load(file) as arrays:
         return dict(arrays)
 
