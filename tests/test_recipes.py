@@ -11,7 +11,7 @@ import paper_tables
 from albert_tf.config import AlbertConfig
 
 ROOT = Path(__file__).resolve().parents[1]
-RECIPES = sorted((ROOT / "configs" / "recipes").glob("*.flags"))
+RECIPES = sorted((ROOT / "configs" / "recipes").glob("table*.flags"))
 
 
 def read(path):
@@ -74,3 +74,28 @@ def test_the_script_takes_the_flags_of_all_recipes():
     # recipe makes impossible.
     assert done.returncode == 1, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+# Table 14 of the paper.
+SQUAD = {
+    "squad-v1": ("5e-5", "48", "3649", "365", "384"),
+    "squad-v2": ("3e-5", "48", "8144", "814", "512"),
+}
+
+
+@pytest.mark.parametrize("name", SQUAD)
+def test_squad_recipes_are_table_14_and_their_flags_are_there(name):
+    path = ROOT / "configs" / "recipes" / f"{name}.flags"
+    text, flags = read(path)
+    assert f"--flagfile=configs/recipes/{path.name} " in text
+    assert "# Cost: " in text and re.search(r"\d\d\.\d/\d\d\.\d", text)
+    flags = dict(flags)
+    names = ("learning_rate", "train_batch_size", "num_train_steps")
+    names += ("num_warmup_steps", "max_seq_length")
+    assert tuple(flags[each] for each in names) == SQUAD[name]
+    assert flags["classifier_dropout"] == "0.1"
+    script = ROOT / "run_scripts" / "run_squad.py"
+    command = [sys.executable, str(script), f"--flagfile={path}", "--output_dir=out"]
+    command += ["--from_scratch", "--spm_model_file=no.model"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and "no.model" in done.stderr, done.stderr

@@ -205,6 +205,25 @@ def test_more_beams_than_positions_are_filled_up_with_impossible_ones():
 
 
 @pytest.mark.parametrize("version", MODELS)
+def test_xla_compiles_losses_and_spans_for_one_shape(version):
+    """As TPUs need them; the results stay the same."""
+    model_class, loss = MODELS[version]
+    model = model_class(tiny_config(initializer_range=0.5), seed=3)
+    batch = random_batch(rows=2, length=13, seed=4, paddings=2)
+    find = spans.best_spans(n_best_size=5, max_answer_length=7)
+
+    def compute():
+        outputs = model(batch)
+        found = find(outputs, batch) if version == "v1.1" else outputs
+        names = ("span_starts", "span_ends", "span_scores")
+        return [loss(outputs, batch), *(found[name] for name in names)]
+
+    compiled = tf.function(compute, jit_compile=True)()
+    for ours, eager in zip(compiled, compute(), strict=True):
+        np.testing.assert_allclose(ours, eager, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("version", MODELS)
 def test_every_weight_but_the_poolers_learns(version):
     model_class, loss = MODELS[version]
     model = model_class(tiny_config(), seed=3)
