@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import model_folder, prediction, strategies, training
-from albert_tf.records import RecordSet, write_json, write_whole
+from albert_tf.records import RecordSet, read_strings, write_json, write_whole
 
 # Of a run's folder: what its best weights predict for each set.
 PREDICTIONS_FOLDER = "predictions"
@@ -104,8 +104,13 @@ def _try(job, weights, sets, strategy) -> dict[str, dict]:
     if strategies.is_chief(strategy):
         folder.mkdir(parents=True, exist_ok=True)
         for name, evaluation in found.items():
-            content = sets[name].metadata.get("content_sha256", "")
-            arrays = {**evaluation.predictions, "content_sha256": np.array(content)}
+            metadata = sets[name].metadata
+            arrays = {
+                **evaluation.predictions,
+                **read_strings(sets[name]),
+                "content_sha256": np.array(metadata.get("content_sha256", "")),
+                "labelled": np.array(metadata.get("labelled", True)),
+            }
             write_whole(folder / f"{name}.npz", _npz_bytes(arrays))
     return {
         name: evaluation.report
@@ -114,26 +119,37 @@ def _try(job, weights, sets, strategy) -> dict[str, dict]:
     }
 
 
-def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
-    """What a run predicted for a set, in its order, and the set's `content_sha256`.
+def predicted_sets(output_dir: Path) -> list[str]:
+    """Names of the sets that a run, or the best of several, has predicted."""
+    folders = _predictions_folders(output_dir)
+    return sorted({file.stem for folder in folders for file in folder.glob("*.npz")})
 
-    Of several runs it is what the best one did, in training or, with its weights, in
-    the folder of all runs later.
+
+def _predictions_folders(output_dir: Path) -> list[Path]:
+    """Where a run's predictions are; of several: what the best one made in training,
+    and what its weights made later, in the folder of all runs."""
+    results = model_folder.read_json(output_dir / model_folder.RESULTS_FILE)
+    folders = (output_dir / results.get("best_run", ""), output_dir)
+    return [folder / PREDICTIONS_FOLDER for folder in folders]
+
+
+def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
+    """What a run, or the best of several, predicted last for a set, in its order.
+
+    Besides what the task keeps of each row there are the rows' strings, the set's
+    `content_sha256`, and `labelled`, whether its labels mean something.
 
     Raises:
       FileNotFoundError: it predicted nothing for such a set.
     """
-    results = model_folder.read_json(output_dir / model_folder.RESULTS_FILE)
-    folders = (output_dir, output_dir / results.get("best_run", ""))
-    files = [folder / PREDICTIONS_FOLDER / f"{name}.npz" for folder in folders]
+    files = [folder / f"{name}.npz" for folder in _predictions_folders(output_dir)]
     there = [file for file in files if file.is_file()]
     if not there:
         raise FileNotFoundError(
             f"{files[0]} is missing: run that model with --do_predict, or --do_eval, "
             "first."
         )
-    file = max(there, key=lambda path: path.stat().st_mtime)
-    with np.load(file) as arrays:
+    with np.load(max(there, key=lambda file: file.stat().st_mtime)) as arrays:
         return dict(arrays)
 
 

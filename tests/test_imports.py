@@ -47,6 +47,7 @@ LEVELS = {
     "model_folder": 3,
     "fine_tuning": 3,
     "span_tasks": 3,
+    "ensembles": 3,
 }
 SIBLINGS = {
     "rematerialize": {"compilation"},
@@ -62,6 +63,7 @@ SIBLINGS = {
     "loop": {"tasks", "train_step"},
     "training": {"tasks", "loop", "train_step", "best", "prediction"},
     "fine_tuning": {"model_folder"},
+    "ensembles": {"fine_tuning"},
 }
 # Parts of one module: nobody else imports them.
 PRIVATE = {"tokenization_subwords", "tokenization_graph", "record_bytes"}
