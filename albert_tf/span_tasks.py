@@ -183,7 +183,6 @@ def predict(
         some = rows[first : first + batch_size]
         batch = {name: _padded([row[name] for row in some]) for name in names}
         batch["input_mask"] = _padded([np.ones_like(row["input_ids"]) for row in some])
-        batch["start_positions"] = tf.zeros([len(some)], tf.int32)
         parts.append(task.predictions(model(batch), batch))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 

@@ -152,32 +152,33 @@ class AnswerableSpanModel(tf_keras.Model):
 
         Args:
           inputs: the encoder's; `p_mask` int32 [B, S], 1 where no answer may start or
-            end; `start_positions` int32 [B], the true starts, which the scores of ends
-            are given.
+            end; `start_positions` int32 [B], the true starts, if they are known.
           training: whether to drop.
           dropout_seed: as the encoder's.
         Returns:
-          dict of `start_log_probs`, `end_log_probs` float32 [B, S] and
-          `no_answer_logits` float32 [B], higher where an answer is less likely. Unless
-          training, beams of K = start_n_top * end_n_top: `span_starts`, `span_ends`
-          int32 [B, K], inclusive positions, and `span_scores` float32 [B, K], sums of
-          log probabilities, those of one start together.
+          dict of `start_log_probs` float32 [B, S], `no_answer_logits` float32 [B],
+          higher where an answer is less likely, and, with true starts, `end_log_probs`
+          float32 [B, S] given these. Unless training, beams of K = start_n_top *
+          end_n_top: `span_starts`, `span_ends` int32 [B, K], inclusive positions, and
+          `span_scores` float32 [B, K], sums of log probabilities, those of one start
+          together.
         """
         if training and dropout_seed is None:
             dropout_seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)
         encoded = self.encoder(inputs, training=training, dropout_seed=dropout_seed)
         sequence = encoded["sequence_output"]
         allowed = _may_answer(inputs)
-        start_logits = tf.cast(self.start(sequence)[..., 0], tf.float32)
-        start_log_probs = tf.nn.log_softmax(_only(allowed, start_logits))
-        true_starts = inputs["start_positions"][:, tf.newaxis]
+        start_logits = _only(allowed, _scores(self.start, sequence))
+        start_log_probs = tf.nn.log_softmax(start_logits)
         outputs = {
             "start_log_probs": start_log_probs,
-            "end_log_probs": self.end(sequence, true_starts, allowed)[:, 0],
             "no_answer_logits": self.answerable(
                 sequence, start_log_probs, dropout_seed if training else None
             ),
         }
+        if "start_positions" in inputs:
+            true_starts = inputs["start_positions"][:, tf.newaxis]
+            outputs["end_log_probs"] = self.end(sequence, true_starts, allowed)[:, 0]
         if training:
             return outputs
         return outputs | self._beams(sequence, start_log_probs, allowed)
@@ -229,8 +230,8 @@ class _EndHead(tf_keras.layers.Layer):
         pieces = tf.einsum("bsh,hk->bsk", sequence, piece_kernel) + bias
         given = tf.einsum("bnh,hk->bnk", features, start_kernel)
         joint = tf.tanh(pieces[:, tf.newaxis] + given[:, :, tf.newaxis])
-        logits = self.output_projection(self.layer_norm(joint))[..., 0]
-        logits = _only(allowed[:, tf.newaxis], tf.cast(logits, tf.float32))
+        logits = _scores(self.output_projection, self.layer_norm(joint))
+        logits = _only(allowed[:, tf.newaxis], logits)
         return tf.nn.log_softmax(logits)
 
 
@@ -293,6 +294,13 @@ def _encoder_without_pooler(config, seed, rematerialize):
     # Nothing uses it; without a gradient weight decay would take it to nothing.
     encoder.pooler.trainable = False
     return encoder
+
+
+def _scores(projection, features):
+    """[..., H] -> [...], one score each, float32 where features are bfloat16, too: the
+    best of many may differ in the last digits only."""
+    kernel, bias = projection.kernel[:, 0], projection.bias[0]
+    return tf.einsum("...h,h->...", tf.cast(features, tf.float32), kernel) + bias
 
 
 def _may_answer(batch):

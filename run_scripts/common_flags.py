@@ -19,6 +19,7 @@ FLAGS = flags.FLAGS
 # Where flags are defined: here, and those of one kind of script beside it.
 _FLAG_MODULES = (
     __name__,
+    "classifier_data",
     "data_flags",
     "fine_tuning_flags",
     "performance_flags",
