@@ -4,7 +4,7 @@ A loss over a global batch is sum(values * weights) / sum(weights), with both su
 over all replicas and all micro-batches, never a mean of means. Weights depend on the
 batch alone, so that their sum is known before the forward pass.
 
-Letters in shapes: B batch, P predictions, V vocabulary.
+Letters in shapes: B batch, C options, P predictions, V vocabulary.
 """
 
 import tensorflow as tf
@@ -44,6 +44,20 @@ def sentence_order(outputs, batch):
     """
     return tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=batch["sentence_order_label"], logits=outputs["sentence_order_logits"]
+    )
+
+
+def choice(outputs, batch):
+    """Cross-entropy of the right option, unweighted.
+
+    Args:
+      outputs: `choice_logits` float32 [B, C].
+      batch: `label` int32 [B], the right option.
+    Returns:
+      float32 [B].
+    """
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=batch["label"], logits=outputs["choice_logits"]
     )
 
 

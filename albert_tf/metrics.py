@@ -1,6 +1,6 @@
 """Scores as values and weights, as `losses.py` has them.
 
-Letters in shapes: B batch, P predictions, V vocabulary.
+Letters in shapes: B batch, C options, P predictions, V vocabulary.
 """
 
 import tensorflow as tf
@@ -26,3 +26,14 @@ def sentence_order_correct(outputs, batch):
     """
     best = tf.argmax(outputs["sentence_order_logits"], axis=-1, output_type=tf.int32)
     return tf.cast(best == batch["sentence_order_label"], tf.float32)
+
+
+def choice_correct(outputs, batch):
+    """1 where the best option is the right one, else 0; float32 [B].
+
+    Args:
+      outputs: `choice_logits` float32 [B, C].
+      batch: `label` int32 [B].
+    """
+    best = tf.argmax(outputs["choice_logits"], axis=-1, output_type=tf.int32)
+    return tf.cast(best == batch["label"], tf.float32)
