@@ -306,9 +306,12 @@ def _read_wordpieces(path: Path, content: bytes) -> list[str]:
             f"{path} is not UTF-8 text: give a SentencePiece model as spm_model_file."
         ) from None
     pieces = [line.rstrip("\r") for line in text.rstrip("\r\n").split("\n")]
-    if any(piece.startswith(_WORD_MARKER) for piece in pieces) and not any(
-        piece.startswith("##") for piece in pieces
-    ):
+    # By their numbers, since a large WordPiece vocabulary may hold "▁" as a symbol and
+    # a SentencePiece one "##".
+    marked, continuing = (
+        sum(piece.startswith(mark) for piece in pieces) for mark in (_WORD_MARKER, "##")
+    )
+    if marked > continuing:
         raise ValueError(
             f'{path} marks words with "{_WORD_MARKER}", so it belongs to a '
             "SentencePiece model: give its .model file as spm_model_file."
