@@ -4,7 +4,7 @@ A loss over a global batch is sum(values * weights) / sum(weights), with both su
 over all replicas and all micro-batches, never a mean of means. Weights depend on the
 batch alone, so that their sum is known before the forward pass.
 
-Letters in shapes: B batch, C options, P predictions, V vocabulary.
+Letters in shapes: B batch, P predictions, V vocabulary.
 """
 
 import tensorflow as tf
@@ -47,18 +47,30 @@ def sentence_order(outputs, batch):
     )
 
 
-def choice(outputs, batch):
-    """Cross-entropy of the right option, unweighted.
+def classification(outputs, batch):
+    """Cross-entropy of the label, unweighted.
 
     Args:
-      outputs: `choice_logits` float32 [B, C].
-      batch: `label` int32 [B], the right option.
+      outputs: `logits` float32 [B, labels], or [B, C], a score an option.
+      batch: `label_ids` int32 [B].
     Returns:
       float32 [B].
     """
     return tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=batch["label"], logits=outputs["choice_logits"]
+        labels=batch["label_ids"], logits=outputs["logits"]
     )
+
+
+def regression(outputs, batch):
+    """Squared error, unweighted.
+
+    Args:
+      outputs: `logits` float32 [B, 1].
+      batch: `label_ids` float32 [B].
+    Returns:
+      float32 [B].
+    """
+    return tf.square(outputs["logits"][:, 0] - batch["label_ids"])
 
 
 def row_weights(batch):

@@ -1,135 +1,157 @@
-"""The multiple-choice model, against the original's numbers and by its properties."""
+"""Questions -> rows, and predictions -> files: data_prep/choice.py."""
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from letters import TOKENIZER
 
-import tiny
-from albert_tf import checkpoints, losses, metrics
-from albert_tf.choice import MultipleChoiceModel
-from albert_tf.config import AlbertConfig
-
-INPUTS = ("input_ids", "input_mask", "segment_ids")
-QUESTIONS, OPTIONS, LENGTH = 2, 5, 7
+from albert_tf import records
+from data_prep import choice
 
 
-@pytest.fixture(scope="module")
-def case(reference):
-    """The original's numbers and a model with its weights."""
-    folder = reference / "head_multiple_choice"
-    config = AlbertConfig.from_json(folder / "albert_config.json")
-    model = MultipleChoiceModel(config, seed=1)
-    report = checkpoints.load_tf1_checkpoint(model, folder)
-    assert report.missing == report.unused == ()
-    return model, np.load(folder / "expected.npz")
-
-
-def test_outputs_and_losses_equal_the_originals(case):
-    model, expected = case
-    batch = {name: tf.constant(expected[name]) for name in INPUTS}
-    batch["label"] = tf.constant(expected["label_ids"])
-    outputs = model(batch)
-    logits = outputs["choice_logits"]
-    found = {
-        "logits": logits,
-        "probabilities": tf.nn.softmax(logits),
-        "per_example_loss": losses.choice(outputs, batch),
-        "loss": tf.reduce_mean(losses.choice(outputs, batch)),
-    }
-    for name, value in found.items():
-        np.testing.assert_allclose(
-            value, expected[name], rtol=0, atol=1e-5, err_msg=name
+def rows_of(questions, max_seq_length=50, max_qa_length=0, statistics=None):
+    statistics = {} if statistics is None else statistics
+    return list(
+        choice.choice_rows(
+            questions, TOKENIZER, max_seq_length, max_qa_length, statistics
         )
-    correct = metrics.choice_correct(outputs, batch).numpy()
-    best = expected["logits"].argmax(axis=-1)
-    assert correct.tolist() == (best == expected["label_ids"]).tolist()
-
-
-@pytest.fixture(scope="module")
-def toy():
-    """A model whose weights are large enough that every input matters."""
-    return MultipleChoiceModel(tiny.tiny_config(initializer_range=0.5), seed=3)
-
-
-def random_batch(rng):
-    """Questions whose options have lengths of their own."""
-    shape = (QUESTIONS, OPTIONS, LENGTH)
-    lengths = rng.integers(3, LENGTH + 1, shape[:2])
-    mask = (np.arange(LENGTH) < lengths[..., None]).astype(np.int32)
-    return {
-        "input_ids": rng.integers(5, tiny.VOCAB_SIZE, shape).astype(np.int32) * mask,
-        "input_mask": mask,
-        "segment_ids": rng.integers(0, 2, shape).astype(np.int32) * mask,
-    }
-
-
-def scores(model, batch):
-    return model({n: tf.constant(v) for n, v in batch.items()})["choice_logits"].numpy()
-
-
-def test_reordered_options_get_reordered_scores(toy):
-    rng = np.random.default_rng(0)
-    batch, order = random_batch(rng), rng.permutation(OPTIONS)
-    plain = scores(toy, batch)
-    assert np.ptp(plain, axis=1).min() > 0.1
-    permuted = scores(toy, {n: v[:, order] for n, v in batch.items()})
-    np.testing.assert_allclose(permuted, plain[:, order], rtol=0, atol=1e-5)
-
-
-def test_padding_changes_no_score(toy):
-    batch = random_batch(np.random.default_rng(1))
-    wider = {n: np.pad(v, [(0, 0), (0, 0), (0, 4)]) for n, v in batch.items()}
-    np.testing.assert_allclose(
-        scores(toy, wider), scores(toy, batch), rtol=0, atol=1e-5
     )
 
 
-def test_missing_options_have_no_share_and_change_no_loss(toy):
-    rng = np.random.default_rng(2)
-    batch = random_batch(rng)
-    padded = {n: np.pad(v, [(0, 0), (0, 3), (0, 0)]) for n, v in batch.items()}
-    plain, found = scores(toy, batch), scores(toy, padded)
-    np.testing.assert_allclose(found[:, :OPTIONS], plain, rtol=0, atol=1e-5)
-    shares = tf.nn.softmax(found).numpy()
-    assert (shares[:, OPTIONS:] == 0).all()
-    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-6)
-    labels = {"label": tf.constant(rng.integers(OPTIONS, size=QUESTIONS), tf.int32)}
-    values = [
-        losses.choice({"choice_logits": tf.constant(logits)}, labels)
-        for logits in (plain, found)
+@pytest.mark.parametrize(
+    ("question", "option", "text"),
+    [
+        ("Who swam?", "A boy", "Who swam? A boy"),
+        ("What rose ____ ?", "up", "What rose up ?"),
+        ("_ is far.", r"\1 \g<0>", r"\1 \g<0> is far."),
+        ("Tom likes _ and Jill __ .", "tea", "Tom likes tea and Jill tea ."),
+        ("Add  _  salt", "", "Add    salt"),
+    ],
+)
+def test_a_run_of_underscores_is_one_blank(question, option, text):
+    assert choice.join(question, option) == text
+
+
+def test_rows_are_passage_then_question_with_option():
+    article = "a boy swam"
+    questions = [
+        choice.Question("q1", article, "who swam", ("boy", "girl", "cow"), 0, 1),
+        choice.Question("q2", article, "he _ home", ("went", "ran"), 1, 1),
     ]
-    np.testing.assert_allclose(values[0], values[1], rtol=0, atol=1e-5)
+    first, second = rows_of(questions)
+    assert [len(row["input_ids"]) for row in (first, second)] == [3, 2]
+    cls, sep = TOKENIZER.cls_id, TOKENIZER.sep_id
+    for ids, segments, end in zip(
+        second["input_ids"],
+        second["segment_ids"],
+        ("HeWentHome", "HeRanHome"),
+        strict=True,
+    ):
+        split = len("ABoySwam") + 1
+        assert (ids[0], ids[split], ids[-1]) == (cls, sep, sep)
+        assert TOKENIZER.decode(ids[1:split]) == "ABoySwam"
+        assert TOKENIZER.decode(ids[split + 1 : -1]) == end
+        assert segments == [0] * (split + 1) + [1] * (len(end) + 1)
+    assert (first["label_ids"], second["label_ids"]) == (0, 1)
+    assert first["level"] == second["level"] == 1
+    assert second["question_id"] == b"q2"
 
 
-def test_a_row_that_fills_a_batch_has_a_finite_loss_and_gradient(toy):
-    batch = {
-        n: np.zeros_like(v) for n, v in random_batch(np.random.default_rng(3)).items()
+def test_the_passage_is_cut_first_and_the_option_stays():
+    rng = np.random.default_rng(0)
+    lost = {"truncated_rows": 0, "truncated_questions": 0}
+    for _ in range(200):
+        passage, question, option = (
+            "".join(map(chr, rng.integers(97, 123, rng.integers(1, most))))
+            for most in (40, 20, 9)
+        )
+        limits = {"max_seq_length": 3 + rng.integers(1, 40), "max_qa_length": 23}
+        asked = choice.Question("q", passage, question, (option, ""), 0, -1)
+        statistics = {}
+        [row] = rows_of([asked], **limits, statistics=statistics)
+        for name in lost:
+            lost[name] += statistics[name]
+        for text, ids in zip((option, ""), row["input_ids"], strict=True):
+            split = ids.index(TOKENIZER.sep_id)
+            kept, end = (
+                TOKENIZER.decode(part).lower()
+                for part in (ids[1:split], ids[split + 1 : -1])
+            )
+            room = limits["max_seq_length"] - 3
+            whole = question + text
+            assert end == whole[-min(23, room) :]
+            assert kept == passage[: room - len(end)]
+    assert lost["truncated_rows"] > lost["truncated_questions"] > 20
+
+
+def test_a_passage_longer_than_anything_is_cut_to_the_row():
+    asked = choice.Question("q", "abc " * 5_000, "who", ("boy", "cow"), 1, -1)
+    [row] = rows_of([asked], max_seq_length=31)
+    assert [len(ids) for ids in row["input_ids"]] == [31, 31]
+
+
+def test_from_2_to_26_options_make_rows():
+    for options in (2, 5, 26):
+        names = tuple("abcdefghijklmnopqrstuvwxyz"[:options])
+        asked = choice.Question("q", "text", "who", names, options - 1, -1)
+        [row] = rows_of([asked])
+        assert len(row["input_ids"]) == len(row["segment_ids"]) == options
+        assert row["level"] == -1
+
+
+@pytest.mark.parametrize("lengths", [(3, 0), (9, -1)])
+def test_lengths_that_leave_no_room_are_errors(lengths):
+    with pytest.raises(ValueError, match="max_seq_length must be at least 4"):
+        rows_of([], *lengths)
+
+
+def test_rows_count_their_pieces(tmp_path):
+    asked = [choice.Question("q", "abc é", "who", ("boy", "cow"), 1, -1)]
+    statistics = {}
+    rows_of(asked, statistics=statistics)
+    assert statistics == {
+        "rows": 1,
+        "pieces": 4 + 2 * 6,
+        "unknown_pieces": 1,
+        "truncated_rows": 0,
+        "truncated_questions": 0,
     }
-    label = {"label": tf.zeros([QUESTIONS], tf.int32)}
-    with tf.GradientTape() as tape:
-        outputs = toy({n: tf.constant(v) for n, v in batch.items()})
-        loss = tf.reduce_sum(losses.choice(outputs, label))
-    np.testing.assert_allclose(loss, QUESTIONS * np.log(OPTIONS), rtol=1e-5)
-    for gradient in tape.gradient(loss, toy.trainable_variables):
-        gradient = tf.convert_to_tensor(gradient)
-        assert np.isfinite(gradient.numpy()).all()
 
 
-def test_the_head_alone_drops_in_training_and_by_the_seed():
-    config = tiny.tiny_config()  # Without dropout of its own, as ALBERT's version 2.
-    model = MultipleChoiceModel(config, seed=3, head_dropout=0.5)
-    batch = {
-        n: tf.constant(v) for n, v in random_batch(np.random.default_rng(4)).items()
-    }
+def test_rows_survive_the_disk_with_their_own_numbers_of_options(tmp_path):
+    questions = [
+        choice.Question("ä/1", "abc", "who", ("boy", "girl", "cow"), 2, 0),
+        choice.Question("ä/2", "abc", "who _ so", ("is", ""), 0, 1),
+    ]
+    rows, path = rows_of(questions), tmp_path / "rows.tfrecord"
+    features = records.choice_features()
+    records.write_records(path, rows, features, {"max_seq_length": 50})
+    for row, read in zip(rows, records.read_rows(path), strict=True):
+        for name in ("input_ids", "segment_ids"):
+            assert [list(option) for option in read[name]] == row[name]
+        assert (read["label_ids"], read["level"]) == (row["label_ids"], row["level"])
+        assert bytes(read["question_id"]) == row["question_id"]
 
-    def call(**arguments):
-        return model(batch, **arguments)["choice_logits"].numpy()
 
-    one, same, other = (
-        call(training=True, dropout_seed=tf.constant(seed))
-        for seed in ([1, 2], [1, 2], [1, 3])
-    )
-    assert (one == same).all() and (one != other).any()
-    assert (call() == call(dropout_seed=tf.constant([1, 2]))).all()
-    assert (one != call()).any()
-    assert (call(training=True) != call(training=True)).any()
+def test_a_set_that_needs_answers_names_the_question_without_one():
+    questions = [
+        choice.Question("first", "a", "b", ("c", "d"), 0, -1),
+        choice.Question("second", "a", "b", ("c", "d"), choice.NO_LABEL, -1),
+    ]
+    choice.check_answers(questions[:1], "dev.jsonl")
+    with pytest.raises(ValueError, match=r"dev\.jsonl: question 'second' has no"):
+        choice.check_answers(questions, "dev.jsonl")
+    assert [row["label_ids"] for row in rows_of(questions)] == [0, 0]
+
+
+def test_predictions_are_letters_and_probabilities_by_id():
+    questions = [
+        choice.Question("one", "a", "b", ("c", "d", "e"), 0, -1),
+        choice.Question("two", "a", "b", ("c", "d"), 0, -1),
+    ]
+    probabilities = np.array([[0.25, 0.125, 0.625], [0.5625, 0.4375, 0.0]])
+    assert choice.answers(questions, probabilities) == {"one": "C", "two": "A"}
+    assert choice.score_lines(questions, probabilities) == [
+        "id\tA\tB\tC",
+        "one\t0.25\t0.125\t0.625",
+        "two\t0.5625\t0.4375\t",
+    ]

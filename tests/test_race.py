@@ -1,14 +1,12 @@
-"""RACE folders and JSON lines, and their rows: data_prep/race.py."""
+"""RACE folders and JSON lines -> questions: data_prep/race.py."""
 
 import json
 import shutil
 from collections import Counter
 
-import numpy as np
 import pytest
-from letters import TOKENIZER
 
-from data_prep import race
+from data_prep import choice, race
 
 PASSAGE = {
     "id": "high7.txt",
@@ -35,8 +33,14 @@ def write_passage(folder, name="7.txt", level="high", **changes):
     return path
 
 
-def read_folder(folder, levels=race.LEVELS):
-    return race.read_folder(folder, levels, Counter())
+def read_folder(folder, levels=race.LEVELS, counts=None):
+    files = race.find_files(folder, "race", levels)
+    return race.read_questions(files, "race", Counter() if counts is None else counts)
+
+
+def read_jsonl(path, counts=None):
+    files = race.find_files(path, "jsonl")
+    return race.read_questions(files, "jsonl", Counter() if counts is None else counts)
 
 
 def write_lines(path, *changes):
@@ -46,16 +50,6 @@ def write_lines(path, *changes):
     return path
 
 
-def rows_of(questions, max_seq_length=50, max_qa_length=0, counts=None):
-    counts = Counter() if counts is None else counts
-    return list(
-        race.make_rows(questions, TOKENIZER, max_seq_length, max_qa_length, counts)
-    )
-
-
-# Reading.
-
-
 @pytest.mark.parametrize(
     ("part", "passages", "middle", "high"),
     [("train", 5, 10, 12), ("dev", 42, 150, 6), ("test", 17, 61, 8)],
@@ -63,13 +57,13 @@ def rows_of(questions, max_seq_length=50, max_qa_length=0, counts=None):
 def test_every_real_file_is_read_and_counted(shared_data, part, passages, middle, high):
     counts = Counter()
     folder = shared_data / "race" / part
-    questions = race.read_folder(folder, race.LEVELS, counts)
-    assert passages == len(list(folder.glob("*/*.txt"))) == counts[race.PASSAGES]
-    assert counts[race.QUESTIONS] == len(questions) == middle + high
-    assert [counts[f"{level} questions"] for level in race.LEVELS] == [middle, high]
-    assert counts[race.NO_ANSWER] == 0
+    questions = read_folder(folder, counts=counts)
+    assert passages == len(list(folder.glob("*/*.txt"))) == counts["passages"]
+    assert counts["questions"] == len(questions) == middle + high
+    assert [counts[f"{level}_questions"] for level in race.LEVELS] == [middle, high]
+    assert counts["unanswered_questions"] == counts["empty_options"] == 0
     assert {len(question.options) for question in questions} == {4}
-    assert [q.level for q in questions] == ["middle"] * middle + ["high"] * high
+    assert [q.level for q in questions] == [0] * middle + [1] * high
 
 
 def test_one_file_of_all_passages_equals_a_file_a_passage(shared_data, tmp_path):
@@ -98,11 +92,11 @@ def test_levels_are_chosen(tmp_path):
 def test_questions_are_what_the_file_says(tmp_path):
     write_passage(tmp_path, level="high")
     assert read_folder(tmp_path, ["high"]) == [
-        race.Question(
-            "high7.txt/1", "a boy swam", "who swam", ("boy", "girl", "cow"), 0, "high"
+        choice.Question(
+            "high7.txt/1", "a boy swam", "who swam", ("boy", "girl", "cow"), 0, 1
         ),
-        race.Question(
-            "high7.txt/2", "a boy swam", "he _ home", ("went", "ran"), 1, "high"
+        choice.Question(
+            "high7.txt/2", "a boy swam", "he _ home", ("went", "ran"), 1, 1
         ),
     ]
 
@@ -115,18 +109,19 @@ def test_lines_are_questions(tmp_path):
         {"id": 12, "answer": "C", "options": ["x", "y", ""]},
     )
     counts = Counter()
-    found = race.read_jsonl(path, counts)
-    assert [q.question_id for q in found] == ["first", "own.jsonl:2", "12"]
-    assert [q.label for q in found] == [1, race.NO_LABEL, 2]
-    assert {q.level for q in found} == {""}
+    found = read_jsonl(path, counts)
+    assert [q.question_id for q in found] == ["first", "2", "12"]
+    assert [q.label for q in found] == [1, choice.NO_LABEL, 2]
+    assert {q.level for q in found} == {-1}
     assert found[2].options == ("x", "y", "")
-    assert counts == {race.QUESTIONS: 3, race.NO_ANSWER: 1, race.EMPTY_OPTIONS: 1}
+    assert (counts["questions"], counts["unanswered_questions"]) == (3, 1)
+    assert counts["empty_options"] == 1
 
 
 def test_passages_without_answers_can_be_read(tmp_path):
     write_passage(tmp_path, answers=None)
     questions = read_folder(tmp_path, ["high"])
-    assert [q.label for q in questions] == [race.NO_LABEL] * 2
+    assert [q.label for q in questions] == [choice.NO_LABEL] * 2
 
 
 @pytest.mark.parametrize(
@@ -177,98 +172,22 @@ def test_what_is_missing_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="middle has no passages"):
         read_folder(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"There is no file .*own\.jsonl"):
-        race.read_jsonl(tmp_path / "own.jsonl", Counter())
+        read_jsonl(tmp_path / "own.jsonl")
 
 
 def test_an_id_that_stands_twice_is_an_error(tmp_path):
     path = write_lines(tmp_path / "own.jsonl", {}, {"id": "other"}, {})
     with pytest.raises(ValueError, match=r"own\.jsonl: 2 questions have .*'first'"):
-        race.read_jsonl(path, Counter())
+        read_jsonl(path)
 
 
 @pytest.mark.parametrize("missing", ["article", "question", "options"])
 def test_a_line_that_lacks_something_is_named(tmp_path, missing):
     path = write_lines(tmp_path / "own.jsonl", {}, {"id": "b", missing: None})
     with pytest.raises(ValueError, match=rf"own\.jsonl, line 2: lacks '{missing}'"):
-        race.read_jsonl(path, Counter())
+        read_jsonl(path)
 
 
-# Rows.
-
-
-@pytest.mark.parametrize(
-    ("question", "option", "text"),
-    [
-        ("Who swam?", "A boy", "Who swam? A boy"),
-        ("What rose ____ ?", "up", "What rose up ?"),
-        ("_ is far.", r"\1 \g<0>", r"\1 \g<0> is far."),
-        ("Tom likes _ and Jill __ .", "tea", "Tom likes tea and Jill tea ."),
-        ("Add  _  salt", "", "Add    salt"),
-    ],
-)
-def test_a_run_of_underscores_is_one_blank(question, option, text):
-    assert race.join(question, option) == text
-
-
-def test_rows_are_passage_then_question_with_option(tmp_path):
-    write_passage(tmp_path)
-    first, second = rows_of(read_folder(tmp_path, ["high"]))
-    assert [len(row["input_ids"]) for row in (first, second)] == [3, 2]
-    cls, sep = TOKENIZER.cls_id, TOKENIZER.sep_id
-    expected = [["ABoySwam", f"{end}"] for end in ("HeWentHome", "HeRanHome")]
-    for ids, segments, (start, end) in zip(
-        second["input_ids"], second["segment_ids"], expected, strict=True
-    ):
-        split = len(start) + 1
-        assert (ids[0], ids[split], ids[-1]) == (cls, sep, sep)
-        assert TOKENIZER.decode(ids[1:split]) == start
-        assert TOKENIZER.decode(ids[split + 1 : -1]) == end
-        assert segments.tolist() == [0] * (split + 1) + [1] * (len(end) + 1)
-    assert (first["label_ids"], second["label_ids"]) == ([0], [1])
-    assert first["level"] == second["level"] == [1]
-    assert second["question_id"] == b"high7.txt/2"
-
-
-def test_the_passage_is_cut_first_and_the_option_stays():
-    rng = np.random.default_rng(0)
-    cut = Counter()
-    for _ in range(200):
-        passage, question, option = (
-            "".join(map(chr, rng.integers(97, 123, rng.integers(1, most))))
-            for most in (40, 20, 9)
-        )
-        limits = {"max_seq_length": 3 + rng.integers(1, 40), "max_qa_length": 23}
-        asked = race.Question("q", passage, question, (option, ""), 0, "")
-        [row] = rows_of([asked], **limits, counts=cut)
-        for text, ids in zip((option, ""), row["input_ids"], strict=True):
-            split = ids.tolist().index(TOKENIZER.sep_id)
-            kept, end = (
-                TOKENIZER.decode(part).lower()
-                for part in (ids[1:split], ids[split + 1 : -1])
-            )
-            room = limits["max_seq_length"] - 3
-            whole = question + text
-            assert end == whole[-min(23, room) :]
-            assert kept == passage[: room - len(end)]
-    assert cut[race.CUT_PASSAGES] > cut[race.CUT_QUESTIONS] > 20
-
-
-def test_a_passage_longer_than_anything_is_cut_to_the_row():
-    asked = race.Question("q", "abc " * 5_000, "who", ("boy", "cow"), 1, "")
-    [row] = rows_of([asked], max_seq_length=31)
-    assert [len(ids) for ids in row["input_ids"]] == [31, 31]
-
-
-def test_from_2_to_26_options_make_rows():
-    for options in (2, 5, 26):
-        names = tuple("abcdefghijklmnopqrstuvwxyz"[:options])
-        asked = race.Question("q", "text", "who", names, options - 1, "")
-        [row] = rows_of([asked])
-        assert len(row["input_ids"]) == len(row["segment_ids"]) == options
-        assert row["level"] == [-1]
-
-
-@pytest.mark.parametrize("lengths", [(3, 0), (9, -1)])
-def test_lengths_that_leave_no_room_are_errors(lengths):
-    with pytest.raises(ValueError, match="max_seq_length must be at least 4"):
-        rows_of([], *lengths)
+def test_a_single_file_of_passages_can_be_read_too(tmp_path):
+    path = write_passage(tmp_path)
+    assert [q.level for q in read_folder(path)] == [-1, -1]
