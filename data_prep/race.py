@@ -50,7 +50,10 @@ def find_files(
             for file in _passage_files(path / level)
         ]
     if not path.is_file():
-        raise FileNotFoundError(f"There is no file {path}: check its path.")
+        way_out = "check its path."
+        if input_format == "race":
+            way_out = "--data_dir must hold RACE's folders train, dev and test."
+        raise FileNotFoundError(f"There is no file {path}: {way_out}")
     return [InputFile(path, "")]
 
 

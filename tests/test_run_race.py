@@ -126,30 +126,23 @@ def test_predicting_needs_a_model_and_questions_without_answers(trained, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "3 unanswered questions" in done.stdout
     answers, rows = read_results(tmp_path / "out")
-    old_answers, old_rows = read_results(trained / "model")
+    _, old_rows = read_results(trained / "model")
     assert list(answers) == ["q0", "q1", "q2"]
     # The lengths too are those that the model was trained with.
     for row, old_row in zip(rows[1:], old_rows[1:4], strict=True):
         found = [float(cell or 0) for cell in row[1:]]
         expected = [float(cell or 0) for cell in old_row[1:]]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
-    assert (
-        json.loads((tmp_path / "out" / "eval_results.json").read_text())
-        if (tmp_path / "out" / "eval_results.json").exists()
-        else True
-    )
+    # Without answers there is no score.
+    assert not (tmp_path / "out" / "eval_results.json").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["--high_only", "--middle_only"], 2, "pass one"),
-        ([], 2, "--data_dir"),
-        (["--data_dir={}/nowhere"], 1, "middle has no passages"),
-        (["--data_dir={}/quiz", "--input_format=csv"], 2, "input_format"),
-        (["--predict_file={}/none.jsonl", "--input_format=jsonl"], 1, "none.jsonl"),
+        (["--data_dir={}/nowhere"], 1, "nowhere/test: --data_dir must hold"),
         (["--predict_file={}/bad.jsonl", "--input_format=jsonl"], 1, "question 1"),
-        (["--predict_file={}/quiz/dev.jsonl"], 1, "lacks 'questions'"),
     ],
 )
 def test_what_cannot_be_is_one_line(trained, tmp_path, arguments, code, message):
