@@ -11,7 +11,9 @@ import paper_tables
 from albert_tf.config import AlbertConfig
 
 ROOT = Path(__file__).resolve().parents[1]
-RECIPES = sorted((ROOT / "configs" / "recipes").glob("*.flags"))
+FOLDER = ROOT / "configs" / "recipes"
+RECIPES = sorted(FOLDER.glob("table*.flags"))
+FINE_TUNING = sorted(set(FOLDER.glob("*.flags")) - set(RECIPES))
 
 
 def read(path):
@@ -42,6 +44,19 @@ def test_a_recipe_is_headed_by_command_cost_and_scores(path):
     assert all(line.startswith(("#", "--")) for line in text.splitlines())
     assert dict(flags)["num_train_steps"]
     config_of(path)
+
+
+@pytest.mark.parametrize("path", FINE_TUNING, ids=lambda path: path.stem)
+def test_a_fine_tuning_recipe_names_flags_of_its_script(path):
+    text, flags = read(path)
+    assert f"--flagfile=configs/recipes/{path.name} " in text
+    assert re.search(r"# Cost: .* steps", text) and "in the paper" in text
+    assert all(line.startswith(("#", "--")) for line in text.splitlines())
+    [script] = re.findall(r"#   python (run_scripts/\w+\.py) ", text)
+    command = [sys.executable, script, "--help"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+    found = re.findall(r"^  --(\[no\])?(\w+)", printed, re.MULTILINE)
+    assert {name for name, _ in flags} <= {name for _, name in found}
 
 
 @pytest.mark.parametrize(
