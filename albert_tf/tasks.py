@@ -153,8 +153,8 @@ def multiple_choice(
 ) -> Task:
     """Which of a question's options is right.
 
-    Its predictions are `probabilities` float32 [R, options], 0 for options that a
-    question lacks, `label_ids` and `level`.
+    Its predictions are `probabilities` float32 [R, C], 0 for options that a question
+    lacks, `options`, how many it has, `label_ids` and `level`.
 
     Args:
       name: as reports call it.
@@ -167,9 +167,12 @@ def multiple_choice(
         return MultipleChoiceModel(config, dropout, seed, rematerialize)
 
     def predictions(outputs, batch):
-        probabilities = tf.nn.softmax(outputs["logits"])
-        kept = {field: batch[field] for field in ("label_ids", "level")}
-        return {"probabilities": probabilities, **kept}
+        present = tf.reduce_max(batch["input_mask"], axis=-1)
+        return {
+            "probabilities": tf.nn.softmax(outputs["logits"]),
+            "options": tf.reduce_sum(present, axis=-1),
+            **{name: batch[name] for name in ("label_ids", "level")},
+        }
 
     def score(predicted):
         chosen = predicted["probabilities"].argmax(axis=-1)
@@ -238,3 +241,18 @@ def score_values(predicted: Mapping[str, np.ndarray]) -> dict[str, float]:
         name: float(metrics.SCORES[name](predicted["label_ids"], predicted["values"]))
         for name in ("pearson", "spearman")
     }
+
+
+def from_facts(facts: Mapping[str, Any], dropout: float = 0.0) -> Task:
+    """The task that a fine-tuned model's `task.json` tells of.
+
+    Args:
+      facts: what it says.
+      dropout: of the head.
+    """
+    name, labels = facts["task_name"], facts["labels"]
+    if "levels" in facts:
+        return multiple_choice(name, facts["levels"], dropout)
+    if labels is None:
+        return regression(name, dropout)
+    return classification(name, labels, facts["scores"], dropout)

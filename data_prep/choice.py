@@ -10,11 +10,12 @@ stay, so that the option always does (both as the original).
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf import packing
+from albert_tf import packing, records
 from albert_tf.tokenization import AlbertTokenizer
 
 # In the place of a label where a file tells no answer.
@@ -121,7 +122,7 @@ def choice_rows(
                 # Any label will do where none is looked at.
                 "label_ids": max(question.label, 0),
                 "level": question.level,
-                "question_id": question.question_id.encode(),
+                "index": question.question_id.encode(),
             }
 
 
@@ -135,29 +136,38 @@ def check_answers(questions: Sequence[Question], origin: str) -> None:
             )
 
 
-def answers(
-    questions: Sequence[Question], probabilities: np.ndarray
-) -> Mapping[str, str]:
+def answers(predicted: Mapping[str, np.ndarray]) -> dict[str, str]:
     """Question id -> letter of the likeliest option.
 
     Args:
-      questions: of R rows.
-      probabilities: float [R, C], 0 for options that a question lacks.
+      predicted: `probabilities` float [R, C], and `index`, the ids of the R questions.
     """
-    chosen = probabilities.argmax(axis=-1)
-    pairs = zip(questions, chosen.tolist(), strict=True)
-    return {question.question_id: letter(index) for question, index in pairs}
+    chosen = predicted["probabilities"].argmax(axis=-1)
+    pairs = zip(predicted["index"].tolist(), chosen.tolist(), strict=True)
+    return {question_id: letter(index) for question_id, index in pairs}
 
 
-def score_lines(questions: Sequence[Question], probabilities: np.ndarray) -> list[str]:
+def score_lines(predicted: Mapping[str, np.ndarray]) -> list[str]:
     """Lines of a table: id and the probability of each option, by tabs; a header.
 
-    Args: as `answers`; the cells of options that a question lacks are empty.
+    Args:
+      predicted: as of `answers`, and `options`, how many each question has; the cells
+        of those that it lacks are empty.
     """
-    options = max(len(question.options) for question in questions)
-    lines = ["\t".join(["id", *map(letter, range(options))])]
-    for question, row in zip(questions, probabilities, strict=True):
-        cells = [f"{value:.9g}" for value in row[: len(question.options)]]
-        cells += [""] * (options - len(cells))
-        lines.append("\t".join([question.question_id, *cells]))
+    most = predicted["probabilities"].shape[1]
+    lines = ["\t".join(["id", *map(letter, range(most))])]
+    names = ("index", "probabilities", "options")
+    for question_id, row, options in zip(*map(predicted.get, names), strict=True):
+        cells = [f"{value:.9g}" for value in row[:options]]
+        lines.append("\t".join([question_id, *cells, *[""] * (most - options)]))
     return lines
+
+
+def write_predictions(
+    predicted: Mapping[str, np.ndarray], answers_file: Path, table_file: Path
+) -> None:
+    """Writes `answers` as JSON, and `score_lines`."""
+    answers_file.parent.mkdir(parents=True, exist_ok=True)
+    records.write_json(answers_file, answers(predicted))
+    table = "\n".join(score_lines(predicted)) + "\n"
+    records.write_whole(table_file, table.encode("utf-8"))

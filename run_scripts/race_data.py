@@ -65,6 +65,9 @@ class RaceData:
         """What predictions and exports need to know of the task."""
         return {
             "task_name": TASK_NAME,
+            # Options are as many as a question has.
+            "labels": None,
+            "levels": race.LEVELS,
             "max_seq_length": self.max_seq_length,
             "max_qa_length": self.max_qa_length,
         }

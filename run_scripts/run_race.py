@@ -24,7 +24,7 @@ def main():
     model = fine_tuning_flags.read_model()
     data = race_data.from_flags(model)
 
-    from albert_tf import tasks
+    from albert_tf import fine_tuning, tasks
 
     task = tasks.multiple_choice(
         race_data.TASK_NAME, race.LEVELS, FLAGS.classifier_dropout
@@ -39,19 +39,10 @@ def main():
             fine_tuning_flags.print_warnings(found)
     results = fine_tuning_flags.run(task, model, data.facts(), sets, train_rows)
     if FLAGS.do_predict and results.get("status") != "pre-empted":
-        write_predictions(Path(FLAGS.output_dir), data.questions("test"))
-
-
-def write_predictions(folder: Path, questions) -> None:
-    """Writes the answers to the test set, and the probabilities of all options."""
-    from albert_tf import fine_tuning, records
-
-    probabilities = fine_tuning.read_predictions(folder, "test")["probabilities"]
-    answers, table = folder / "predictions.json", folder / "test_results.tsv"
-    records.write_json(answers, choice.answers(questions, probabilities))
-    lines = choice.score_lines(questions, probabilities)
-    records.write_whole(table, ("\n".join(lines) + "\n").encode())
-    print(f"Answers: {answers}; probabilities: {table}", flush=True)
+        folder = Path(FLAGS.output_dir)
+        files = folder / "predictions.json", folder / "test_results.tsv"
+        choice.write_predictions(fine_tuning.read_predictions(folder, "test"), *files)
+        print(f"Answers: {files[0]}; probabilities: {files[1]}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Questions -> rows, and predictions -> files: data_prep/choice.py."""
 
+import json
+
 import numpy as np
 import pytest
 from letters import TOKENIZER
@@ -53,7 +55,7 @@ def test_rows_are_passage_then_question_with_option():
         assert segments == [0] * (split + 1) + [1] * (len(end) + 1)
     assert (first["label_ids"], second["label_ids"]) == (0, 1)
     assert first["level"] == second["level"] == 1
-    assert second["question_id"] == b"q2"
+    assert second["index"] == b"q2"
 
 
 def test_the_passage_is_cut_first_and_the_option_stays():
@@ -129,7 +131,7 @@ def test_rows_survive_the_disk_with_their_own_numbers_of_options(tmp_path):
         for name in ("input_ids", "segment_ids"):
             assert [list(option) for option in read[name]] == row[name]
         assert (read["label_ids"], read["level"]) == (row["label_ids"], row["level"])
-        assert bytes(read["question_id"]) == row["question_id"]
+        assert bytes(read["index"]) == row["index"]
 
 
 def test_a_set_that_needs_answers_names_the_question_without_one():
@@ -143,15 +145,19 @@ def test_a_set_that_needs_answers_names_the_question_without_one():
     assert [row["label_ids"] for row in rows_of(questions)] == [0, 0]
 
 
-def test_predictions_are_letters_and_probabilities_by_id():
-    questions = [
-        choice.Question("one", "a", "b", ("c", "d", "e"), 0, -1),
-        choice.Question("two", "a", "b", ("c", "d"), 0, -1),
-    ]
-    probabilities = np.array([[0.25, 0.125, 0.625], [0.5625, 0.4375, 0.0]])
-    assert choice.answers(questions, probabilities) == {"one": "C", "two": "A"}
-    assert choice.score_lines(questions, probabilities) == [
+def test_predictions_are_letters_and_probabilities_by_id(tmp_path):
+    predicted = {
+        "index": np.array(["one", "zwei ä"]),
+        "options": np.array([3, 2], np.int32),
+        "probabilities": np.array([[0.25, 0.125, 0.625], [0.5625, 0.4375, 0.0]]),
+    }
+    files = tmp_path / "new" / "answers.json", tmp_path / "new" / "table.tsv"
+    choice.write_predictions(predicted, *files)
+    answers, table = (file.read_text(encoding="utf-8") for file in files)
+    assert json.loads(answers) == {"one": "C", "zwei ä": "A"}
+    assert table.split("\n") == [
         "id\tA\tB\tC",
         "one\t0.25\t0.125\t0.625",
-        "two\t0.5625\t0.4375\t",
+        "zwei ä\t0.5625\t0.4375\t",
+        "",
     ]

@@ -44,6 +44,7 @@ LEVELS = {
     "export": 3,
     "model_folder": 3,
     "fine_tuning": 3,
+    "ensembles": 3,
 }
 SIBLINGS = {
     "rematerialize": {"compilation"},
@@ -57,6 +58,7 @@ SIBLINGS = {
     "loop": {"tasks", "train_step"},
     "training": {"tasks", "loop", "train_step", "best", "prediction"},
     "fine_tuning": {"model_folder"},
+    "ensembles": {"fine_tuning"},
 }
 # Parts of one module: nobody else imports them.
 PRIVATE = {"tokenization_subwords", "tokenization_graph", "record_bytes"}

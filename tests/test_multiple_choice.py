@@ -248,6 +248,8 @@ def test_each_question_is_predicted_once_on_any_number_of_replicas(
         ).values()
         assert evaluated.report["eval_rows"] == 30
         probabilities = evaluated.predictions["probabilities"]
+        options = evaluated.predictions["options"].tolist()
+        assert options == [{3: 3, 8: 2}.get(index, 4) for index in range(30)]
         assert probabilities.shape == (30, 4)
         assert (probabilities[3, 3:] == 0).all() and (probabilities[8, 2:] == 0).all()
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)

@@ -15,8 +15,8 @@ from albert_tf.config import AlbertConfig
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run_script(*arguments):
-    script = ROOT / "run_scripts" / "run_race.py"
+def run_script(*arguments, script="run_race"):
+    script = ROOT / "run_scripts" / f"{script}.py"
     return subprocess.run(
         [sys.executable, str(script), *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -135,6 +135,23 @@ def test_predicting_needs_a_model_and_questions_without_answers(trained, tmp_pat
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     # Without answers there is no score.
     assert not (tmp_path / "out" / "eval_results.json").exists()
+
+
+def test_models_are_averaged(trained, tmp_path):
+    models = f"{trained}/model,{trained}/model"
+    done = run_script(
+        f"--models={models}", f"--output_dir={tmp_path}", script="ensemble"
+    )
+    assert done.returncode == 0, done.stderr
+    for name, single in (
+        ("test_predictions.json", "predictions.json"),
+        ("test_results.tsv", "test_results.tsv"),
+    ):
+        found = (tmp_path / name).read_text()
+        assert found == (trained / "model" / single).read_text()
+    sets = json.loads((tmp_path / "results.json").read_text())["sets"]
+    results = json.loads((trained / "model" / "results.json").read_text())
+    assert sets["dev"]["eval_accuracy"] == results["eval_accuracy"]
 
 
 @pytest.mark.parametrize(
