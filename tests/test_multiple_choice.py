@@ -220,6 +220,7 @@ def strategy_of(replicas):
     return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
 
 
+@pytest.mark.slow
 def test_a_tiny_model_learns_30_real_questions_by_heart(rows, tmp_path):
     found = training.run(make_job(rows, tmp_path), strategy_of(1))
     assert found["eval_rows"] == 30
@@ -227,6 +228,7 @@ def test_a_tiny_model_learns_30_real_questions_by_heart(rows, tmp_path):
     assert found["eval_accuracy_high"] > 0.9 and found["eval_accuracy_middle"] > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_each_question_is_predicted_once_on_any_number_of_replicas(
     rows, tmp_path, replicas
