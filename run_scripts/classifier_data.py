@@ -92,6 +92,12 @@ class ClassifierData:
             "columns": dataclasses.asdict(self.test_columns),
         }
 
+    def task(self, dropout: float):
+        """The task, with that dropout of its head."""
+        from albert_tf import tasks
+
+        return tasks.from_facts(self.facts(), dropout)
+
     def train_rows(self):
         """The rows to train on."""
         return self._rows("train", self.train_columns)
