@@ -123,6 +123,22 @@ def classifier_features(label_dtype: str) -> Features:
     }
 
 
+def choice_features() -> Features:
+    """Features of a question with options, each a list of pieces without padding.
+
+    `label_ids` is the right option, `level` a part of the set or -1, and `index` what
+    the question is called.
+    """
+    options = Feature((None, None))
+    return {
+        "input_ids": options,
+        "segment_ids": options,
+        "label_ids": Feature(()),
+        "level": Feature(()),
+        "index": Feature((), "string"),
+    }
+
+
 def sidecar_path(path: str | os.PathLike) -> Path:
     """Where the sidecar of a record file lies."""
     return Path(f"{path}{_SIDECAR_SUFFIX}")

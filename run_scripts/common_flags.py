@@ -24,6 +24,7 @@ _FLAG_MODULES = (
     "fine_tuning_flags",
     "performance_flags",
     "squad_data",
+    "race_data",
 )
 
 # TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.
