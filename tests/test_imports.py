@@ -47,6 +47,7 @@ LEVELS = {
     "serving": 3,
     "serving_choice": 3,
     "export": 4,
+    "tflite": 5,
     "model_folder": 3,
     "fine_tuning": 3,
     "span_tasks": 3,
