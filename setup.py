@@ -28,5 +28,9 @@ setup(
         "numpy>=1.26",
         "tqdm>=4.66",
     ],
-    extras_require={"test": ["pytest>=8", "ruff>=0.9"]},
+    extras_require={
+        "test": ["pytest>=8", "ruff>=0.9"],
+        # The TPU compiler, which needs no TPU; x86-64 Linux.
+        "tpu-preflight": ["jax>=0.10,<0.11", "libtpu>=0.0.52,<0.1"],
+    },
 )

@@ -1,7 +1,7 @@
 """Measures training steps beside the machine's own rate of matrix products.
 
-    python run_scripts/benchmark_train.py --albert_config_files=configs/albert_base.json \
-        --precisions=float32,bfloat16 --batch_sizes=8 --max_seq_length=128
+    python run_scripts/benchmark_train.py --precisions=float32,bfloat16 \
+        --albert_config_files=configs/albert_base.json --batch_sizes=8
 
 Every combination of the lists is a line of the table. `share` is the step's rate, at 6
 operations a weight and piece, embeddings and attention left out, over that of the

@@ -183,7 +183,7 @@ class Report:
 
 
 def find_largest(measure: Callable[[str, int], Report], first: Report) -> Report:
-    """The report of the most rows that fit: a multiple of 8, or a power of 2 below.
+    """The report of the most rows that fit, to a multiple of 8; below, a power of 2.
 
     Args:
       measure: (topology, rows) -> report.
@@ -191,22 +191,24 @@ def find_largest(measure: Callable[[str, int], Report], first: Report) -> Report
     Raises:
       ValueError: a single row does not fit.
     """
-    largest, too_many = None, None
-    rows, report = first.rows, first
-    while rows:
+    largest, too_many = (first, None) if first.fits else (None, first.rows)
+    while largest is None and too_many > 1:
+        report = measure(first.topology, 2 ** ((too_many - 1).bit_length() - 1))
         if report.fits:
-            largest, rows = report, rows * 2 if too_many is None else 0
+            largest = report
         else:
-            too_many, rows = rows, rows // 2 if largest is None else 0
-        if rows > _MOST_ROWS:
-            break
-        if rows:
-            report = measure(first.topology, rows)
+            too_many = report.rows
     if largest is None:
         raise ValueError(
             f"A single row does not fit a core of {first.topology}: use a shorter "
             "--max_seq_length or --rematerialize=block."
         )
+    while too_many is None and largest.rows * 2 <= _MOST_ROWS:
+        report = measure(first.topology, largest.rows * 2)
+        if report.fits:
+            largest = report
+        else:
+            too_many = report.rows
     while too_many is not None:
         middle = (largest.rows + too_many) // 2 // 8 * 8
         if middle <= largest.rows:
