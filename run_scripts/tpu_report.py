@@ -70,39 +70,55 @@ def check_topology(name: str) -> str:
     return name
 
 
+def check_compiler(python: str) -> None:
+    """Makes sure that an interpreter has jax and libtpu.
+
+    Raises:
+      ValueError: it has not, or does not run.
+    """
+    missing = json.loads(_run_compiler(python))
+    if missing:
+        raise ValueError(
+            f"The TPU compiler needs {' and '.join(missing)}, which {python} does not "
+            "have: pip install jax libtpu (x86-64 Linux), or name a Python that has "
+            "them with --compiler_python."
+        )
+
+
 def compile_step(file: Path, topology: str, python: str) -> dict[str, Any]:
     """Figures of `tpu_compiler.py`, from a process of its own.
 
     Args:
       file: StableHLO text.
       topology: checked name.
-      python: interpreter that has jax and libtpu.
+      python: checked interpreter.
     Raises:
-      ValueError: they are missing, or the compiler refuses the step or the topology.
+      ValueError: the compiler refuses the step or the topology.
     """
-    compiler = Path(__file__).with_name("tpu_compiler.py")
-    try:
-        done = subprocess.run(
-            [python, str(compiler), str(file), topology], capture_output=True, text=True
+    figures = json.loads(_run_compiler(python, str(file), topology))
+    if "error" in figures:
+        raise ValueError(
+            f"The compiler refuses {topology} ({figures['error'][:300]}): check "
+            "--topology."
         )
+    return figures
+
+
+def _run_compiler(python: str, *arguments: str) -> str:
+    """The last line that it prints."""
+    command = [python, str(Path(__file__).with_name("tpu_compiler.py")), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
     except OSError as error:
         raise ValueError(
             f"--compiler_python {python!r} does not run: {error}"
         ) from None
-    lines = done.stdout.splitlines()
-    figures = json.loads(lines[-1]) if done.returncode == 0 and lines else {}
-    if "missing" in figures:
+    if done.returncode or not done.stdout:
         raise ValueError(
-            f"The TPU compiler needs the library {figures['missing']!r}, which "
-            f"{python} does not have: pip install jax libtpu (x86-64 Linux), or name "
-            "a Python that has them with --compiler_python."
+            f"The TPU compiler stopped with code {done.returncode} (its last words: "
+            f"{done.stderr.strip()[-300:]!r}): a kill means too little memory here."
         )
-    if "hbm_bytes" not in figures:
-        said = figures.get("error") or done.stderr.strip()[-300:] or "nothing"
-        raise ValueError(
-            f"The compiler refuses {topology} ({said[:300]}): check --topology."
-        )
-    return figures
+    return done.stdout.splitlines()[-1]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import re
 import sys
+import venv
 
 import pytest
 
@@ -104,7 +105,10 @@ def test_an_unknown_topology_is_refused_before_anything_is_built(name):
 
 def test_a_python_that_cannot_compile_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"compiler_python '/no/python'"):
-        tpu_report.compile_step(tmp_path / "step", "v3:2x2", "/no/python")
+        tpu_report.check_compiler("/no/python")
+    venv.create(tmp_path, with_pip=False)
+    with pytest.raises(ValueError, match=r"needs jax and libtpu.*compiler_python"):
+        tpu_report.check_compiler(str(tmp_path / "bin" / "python"))
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +125,7 @@ def test_the_tpu_compiler_takes_the_step(compiler_python, tmp_path):
     text, step = lower(precision="bfloat16", rematerialize="attention")
     file = tmp_path / "step.mlir"
     file.write_text(text, encoding="utf-8")
+    tpu_report.check_compiler(compiler_python)
     figures = tpu_report.compile_step(file, "v3:2x2", compiler_python)
     assert figures["device"] == "TPU v3"
     # Weights and two moments come in and, in their place, go out.
