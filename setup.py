@@ -24,13 +24,21 @@ setup(
         "sentencepiece>=0.2.0,<0.2.2",
         # Sentence boundaries may move between releases, and rows with them.
         "sentencex>=1.0.32,<1.1",
+        # TensorFlow needs it too.
+        "grpcio>=1.60",
         "absl-py>=1.4",
+        "google-crc32c>=1.5",
         "numpy>=1.26",
         "tqdm>=4.66",
+        "matplotlib>=3.8",
     ],
     extras_require={
         "test": ["pytest>=8", "ruff>=0.9"],
+<<<<<<< HEAD
         # The TPU compiler, which needs no TPU; x86-64 Linux.
+=======
+        # The TPU compiler, whose Python interface moves with each release.
+>>>>>>> main
         "tpu-preflight": ["jax>=0.10,<0.11", "libtpu>=0.0.52,<0.1"],
     },
 )

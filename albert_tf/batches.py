@@ -5,13 +5,18 @@ number of steps is known without being stored, and N workers that each take thei
 of every global batch see the rows that one worker would.
 """
 
+import contextlib
+from collections.abc import Iterator, Sequence
+
 import tensorflow as tf
 
-from albert_tf.records import RecordSet
+from albert_tf.records import RecordSet, find_corruption
 
 # Rows that are shuffled together: 10,000 rows of 512 pieces are about 60 MB.
 _SHUFFLE_ROWS = 10_000
 _FILES_AT_ONCE = 16
+# What TensorFlow mixes into an operation's seed where the program has set none.
+_SEED_OF_NO_PROGRAM = 87_654_321
 
 
 def training_batches(
@@ -80,8 +85,30 @@ def evaluation_steps(record_set: RecordSet, batch_size: int) -> int:
     return -(-record_set.total_rows // batch_size)
 
 
+@contextlib.contextmanager
+def explain_corruption(sets: Sequence[RecordSet]) -> Iterator[None]:
+    """Turns TensorFlow's report of a damaged record into its file and byte.
+
+    Args:
+      sets: all that is read inside.
+    Raises:
+      ValueError: a record is damaged.
+    """
+    try:
+        yield
+    except tf.errors.DataLossError as error:
+        found = find_corruption([path for rows in sets for path in rows.paths])
+        place = f"{found[0]} at byte {found[1]:,}" if found else str(error)
+        raise ValueError(
+            f"A record is corrupt: {place}. Make the file again or copy it again."
+        ) from error
+
+
 def _shuffled_rows(record_set, seeds):
-    """Serialized rows of one epoch; `seeds` int64 [2]."""
+    """Serialized rows of one epoch; `seeds` int64 [2]; inside a dataset's function."""
+    # For this function's graph alone: the shuffle mixes its graph's seed into its own,
+    # and the order must not depend on whether the program calls tf.random.set_seed.
+    tf.compat.v1.set_random_seed(_SEED_OF_NO_PROGRAM)
     paths = tf.random.experimental.stateless_shuffle(
         tf.constant(list(record_set.paths)), seeds
     )

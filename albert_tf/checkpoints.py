@@ -7,11 +7,15 @@ serves both, whatever the Python classes around the variables become.
 import dataclasses
 import os
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+
+from albert_tf import sharing
+from albert_tf.config import AlbertConfig
 
 # What the original's optimizers and loop leave in a checkpoint beside the weights.
 _TRAINING_STATE = re.compile(
@@ -86,7 +90,75 @@ def training_checkpoint(
     }
     for moment, slots in optimizer.moments.items():
         state[moment] = dict(zip(names, slots, strict=True))
-    return tf.train.Checkpoint(**state)
+    checkpoint = tf.train.Checkpoint(**state)
+    # TensorFlow makes this variable at the first saving or restoring. Workers make
+    # variables together, and those do not fall on the same moment for all of them.
+    checkpoint.save_counter.assign(0)
+    return checkpoint
+
+
+class Keeper(tf.train.CheckpointManager):
+    """Writes a run's checkpoints, at multiples of its interval, and deletes old ones.
+
+    A checkpoint appears in the folder's list, the file `checkpoint`, when it is whole:
+    one that a kill cuts off is written again by the run that resumes.
+    """
+
+    def save(self, checkpoint_number=None, check_interval=True, options=None):
+        """As the base class, but that intervals count from step 0, not from a resume.
+
+        Args:
+          checkpoint_number: the optimizer step.
+          check_interval: whether to save at multiples of the interval only.
+          options: as of the base class.
+        Raises:
+          OSError: the folder's disk is full, or cannot be written.
+        """
+        if check_interval and checkpoint_number % self.checkpoint_interval:
+            return None
+        try:
+            return super().save(
+                checkpoint_number, check_interval=False, options=options
+            )
+        except (tf.errors.OpError, OSError) as error:
+            # A part would hold the space that is missing.
+            for part in Path(self.directory).glob("*_temp"):
+                shutil.rmtree(part, ignore_errors=True)
+            reason = getattr(error, "message", str(error)).splitlines()[0]
+            raise OSError(
+                f"Checkpoint {checkpoint_number} cannot be written to {self.directory} "
+                f"({reason}): make space there and give the same command again; it "
+                f"resumes from {latest_of_run(self.directory) or 'the start'}."
+            ) from error
+
+    def restore_or_initialize(self):
+        """Does nothing: all workers have read what only the chief's folder holds."""
+
+
+def latest_of_run(folder: str | os.PathLike) -> str | None:
+    """The newest checkpoint of a run that is there; None: none.
+
+    TensorFlow's own answer is none where the newest of its list has been deleted.
+    """
+    state = tf.train.get_checkpoint_state(str(folder))
+    listed = state.all_model_checkpoint_paths if state else ()
+    # TensorFlow writes the index last, so that who has one is whole.
+    return next((p for p in reversed(listed) if Path(f"{p}.index").is_file()), None)
+
+
+def read_run(checkpoint: tf.train.Checkpoint, prefix: str) -> None:
+    """Reads a checkpoint of a run into a `training_checkpoint`.
+
+    Raises:
+      ValueError: its files are cut off, altered or missing.
+    """
+    try:
+        checkpoint.read(prefix).expect_partial()
+    except _BROKEN_FILE as error:
+        raise ValueError(
+            f"Checkpoint {prefix} cannot be read: delete {prefix}.* to resume from the "
+            f"checkpoint before it ({error})."
+        ) from error
 
 
 def load_tf1_checkpoint(
@@ -113,8 +185,12 @@ def load_weights(
     prefix_or_dir: str | os.PathLike,
     missing_ok: str | None = None,
     unused_ok: str | None = None,
+    unshare: bool = False,
 ) -> LoadReport:
     """Copies the weights of an own or a TensorFlow 1 checkpoint into a model.
+
+    Published BERT checkpoints are TensorFlow 1 checkpoints of a model that shares
+    nothing. Where the layers' numbers differ, `sharing` says which starts from which.
 
     Args:
       model: an encoder or a model on one.
@@ -122,42 +198,82 @@ def load_weights(
       missing_ok: regular expression of names that the checkpoint may lack, `HEADS` for
         instance; None: no name.
       unused_ok: the same of names that the model may lack.
+      unshare: whether layers that share weights in the checkpoint may start as copies
+        of them.
     Returns:
       The report.
     Raises:
       FileNotFoundError: no checkpoint there.
-      ValueError: a shape differs, a name without counterpart is not excused, or a
-        file is cut off; the model is left as it was.
+      ValueError: a shape differs, a name without counterpart is not excused, groups do
+        not map, or a file is cut off; the model is left as it was.
     """
     prefix = find_checkpoint(prefix_or_dir)
     reader = _open_reader(prefix)
     shapes = reader.get_variable_to_shape_map()
     keys, ignored = _weight_keys(shapes)
     variables = {released_name(v): v for v in model.variables}
+    sources, skipped = _sources(model, prefix, keys, unshare)
+    keys = {sharing.own_name(name): key for name, key in keys.items()}
     report = LoadReport(
-        loaded=tuple(sorted(set(variables) & set(keys))),
-        missing=tuple(sorted(set(variables) - set(keys))),
-        unused=tuple(sorted(set(keys) - set(variables))),
+        loaded=tuple(sorted(name for name in sources if sources[name] in keys)),
+        missing=tuple(sorted(name for name in sources if sources[name] not in keys)),
+        unused=tuple(sorted(set(keys) - set(sources.values()))),
         ignored=tuple(sorted(ignored)),
     )
-    for names, excuse in ((report.missing, missing_ok), (report.unused, unused_ok)):
+    unused = [name for name in report.unused if name not in skipped]
+    for names, excuse in ((report.missing, missing_ok), (unused, unused_ok)):
         if any(excuse is None or not re.search(excuse, name) for name in names):
             raise ValueError(
                 f"Checkpoint {prefix} does not match the model: {report}. Use the "
                 "albert_config.json that belongs to it."
             )
     for name in report.loaded:
-        stored, own = list(shapes[keys[name]]), variables[name].shape.as_list()
-        if stored != own:
+        stored, own = shapes[keys[sources[name]]], variables[name].shape.as_list()
+        if list(stored) != own:
             raise ValueError(
-                f"Checkpoint {prefix} holds {name} of shape {stored}, the model's is "
-                f"{own}: use the albert_config.json that belongs to the checkpoint."
+                f"Checkpoint {prefix} holds {sources[name]} of shape {stored}, the "
+                f"model's is {own}: use the albert_config.json that belongs to the "
+                "checkpoint."
             )
     # All are read before one is assigned, so that a broken file changes nothing.
-    tensors = _read_tensors(reader, prefix, [keys[name] for name in report.loaded])
-    for name, tensor in zip(report.loaded, tensors, strict=True):
-        variables[name].assign(tensor)
+    wanted = sorted({keys[sources[name]] for name in report.loaded})
+    tensors = dict(zip(wanted, _read_tensors(reader, prefix, wanted), strict=True))
+    for name in report.loaded:
+        variables[name].assign(tensors[keys[sources[name]]])
     return report
+
+
+def _sources(model, prefix, names, unshare) -> tuple[dict[str, str], set[str]]:
+    """What each weight of a model starts from, and what a shallower model skips.
+
+    Returns:
+      name of each of the model's weights -> name in the checkpoint, as ALBERT calls it;
+      and names of the checkpoint's layers that none of the model's starts from.
+    """
+    stored_names = {sharing.own_name(name) for name in names}
+    own_names = [released_name(variable) for variable in model.variables]
+    stored, own = sharing.set_counts(stored_names), sharing.set_counts(own_names)
+    differ = [k for k in sharing.KINDS if stored[k] and own[k] and stored[k] != own[k]]
+    sets = {}
+    for kind in differ:
+        layers = stored[kind] if sharing.is_bert(names) else _stored_layers(prefix)
+        own_layers = getattr(model, "encoder", model).config.num_hidden_layers
+        one_a_layer = (stored[kind], own[kind]) == (layers, own_layers)
+        try:
+            sets[kind] = sharing.map_sets(
+                kind, stored[kind], own[kind], one_a_layer, unshare
+            )
+        except ValueError as error:
+            raise ValueError(f"{prefix}: {error}") from error
+    sources = {name: sharing.source_name(name, sets) for name in own_names}
+    skipped = stored_names - set(sources.values())
+    return sources, {n for n in skipped if differ and sharing.in_stack(n)}
+
+
+def _stored_layers(prefix: str) -> int | None:
+    """Layers of the model that a checkpoint is of; None: nothing beside it says."""
+    file = Path(prefix).with_name("albert_config.json")
+    return AlbertConfig.from_json(file).num_hidden_layers if file.is_file() else None
 
 
 def find_checkpoint(prefix_or_dir: str | os.PathLike) -> str:

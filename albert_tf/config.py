@@ -5,6 +5,7 @@ import difflib
 import json
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,17 @@ _IGNORED_KEYS = frozenset(
         "down_scale_factor",
         "ln_type",
         "layers_to_keep",
+        # Of BERT's.
+        "directionality",
+        "pooler_fc_size",
+        "pooler_num_attention_heads",
+        "pooler_num_fc_layers",
+        "pooler_size_per_head",
+        "pooler_type",
     }
 )
+# A file that holds none of these describes a BERT, which knows no sharing.
+_ALBERT_KEYS = ("embedding_size", "num_hidden_groups", "inner_group_num")
 _ACTIVATIONS = ("gelu", "relu", "tanh", "linear")
 
 
@@ -121,7 +131,10 @@ class AlbertConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "AlbertConfig":
-        """A configuration from released keys.
+        """A configuration from released keys, ALBERT's or BERT's.
+
+        BERT's, of a published `bert_config.json`, give a model with E = H that shares
+        nothing.
 
         Raises:
           ValueError: an unknown key (the nearest is suggested), one that is missing, or
@@ -133,7 +146,14 @@ class AlbertConfig:
                 near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
                 raise ValueError(f"Unknown key {key!r}: did you mean {near!r}?")
         _require("vocab_size" in values, "The key 'vocab_size' is missing: add it.")
-        return cls(**{key: values[key] for key in values if key in known})
+        values = {key: values[key] for key in values if key in known}
+        shape = ("hidden_size", "num_hidden_layers")
+        if all(k in values for k in shape) and not any(
+            k in values for k in _ALBERT_KEYS
+        ):
+            values["embedding_size"] = values["hidden_size"]
+            values["num_hidden_groups"] = values["num_hidden_layers"]
+        return cls(**values)
 
     @classmethod
     def from_json(cls, path: str | os.PathLike) -> "AlbertConfig":
@@ -166,6 +186,32 @@ class AlbertConfig:
     def replace(self, **changes: Any) -> "AlbertConfig":
         """A copy with some values changed, checked again."""
         return dataclasses.replace(self, **changes)
+
+    def override(self, changes: Sequence[str]) -> "AlbertConfig":
+        """A copy with the values of `key=value` strings.
+
+        Raises:
+          ValueError: no such key, no value, or one out of range.
+        """
+        values = self.to_dict()
+        for change in changes:
+            key, equals, value = change.partition("=")
+            _require(bool(equals), f"Received {change!r}: write it as key=value.")
+            try:
+                values[key.strip()] = json.loads(value)
+            except ValueError:  # a word, as an activation's name
+                values[key.strip()] = value.strip()
+        return self.from_dict(values)
+
+    def unshared(self) -> "AlbertConfig":
+        """A copy whose layers have parameters of their own, if all share one set."""
+        if max(self.groups.values()) > 1:
+            return self
+        return self.replace(
+            num_hidden_groups=self.num_hidden_layers,
+            attention_groups=None,
+            ffn_groups=None,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,20 +280,24 @@ class OptimizerConfig:
                 f"{name} must be in [0, 1). Received {value!r}.",
             )
 
-    def batch_warning(self, config: "TrainConfig") -> str:
-        """What is wrong with the learning rate for the batch; empty: nothing seen.
-
-        The paper's 0.00176 belongs to a batch of 4,096; LAMB's rate goes with the root
-        of the batch (You et al. 2019).
-        """
-        usual = 0.00176 * (config.train_batch_size / 4096) ** 0.5
-        if self.optimizer != "lamb" or self.learning_rate <= 2 * usual:
-            return ""
-        return (
-            f"learning_rate {self.learning_rate:g} looks meant for a larger batch than "
-            f"{config.train_batch_size}: 0.00176 belongs to 4096, and by the root of "
-            f"the batch {usual:.2g} to this one."
-        )
+    def warnings(self, train_batch_size: int) -> list[str]:
+        """What looks like a slip, though it may be meant."""
+        found = []
+        if self.num_warmup_steps >= self.num_train_steps:
+            found.append(
+                f"num_warmup_steps {self.num_warmup_steps} is not below "
+                f"num_train_steps {self.num_train_steps}: the learning rate does not "
+                "come near its peak."
+            )
+        # The paper's rate for another batch; LAMB's goes with the root of the batch
+        # (You et al. 2019).
+        usual = 0.00176 * (train_batch_size / 4096) ** 0.5
+        if abs(self.learning_rate / 0.00176 - 1) < 0.01 and usual < 0.001:
+            found.append(
+                f"learning_rate {self.learning_rate:g} belongs to a batch of 4096, not "
+                f"of {train_batch_size}: by the root of the batch, {usual:.2g}."
+            )
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,6 +342,16 @@ class TrainConfig:
 
     def __post_init__(self):
         _require(bool(self.output_dir), "output_dir is empty: pass --output_dir.")
+        _require(
+            "://" not in self.output_dir,
+            f"output_dir must be a folder of this machine. Received {self.output_dir}: "
+            "mount the bucket.",
+        )
+        _require(
+            not set("[]*?") & set(self.output_dir),
+            "output_dir must not have any of []*? in its name, which TensorFlow takes "
+            f"for a pattern. Received {self.output_dir}: rename it.",
+        )
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             _require(

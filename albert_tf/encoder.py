@@ -4,6 +4,9 @@ Letters in shapes: B batch, S sequence, E embedding, H hidden, N heads, D = H / 
 V vocabulary.
 """
 
+from collections import Counter
+from collections.abc import Callable
+
 import tensorflow as tf
 import tf_keras
 
@@ -224,9 +227,10 @@ class AlbertEncoder(tf_keras.layers.Layer):
             hidden = self.embedding_projection(hidden)
         encoder_outputs = []
         site = 1
+        apply_block = _trace_once(self.blocks)
         for blocks in self.blocks:
             for block in blocks:
-                hidden = block(hidden, mask_logits, dropout_seed, site)
+                hidden = apply_block(block, hidden, mask_logits, dropout_seed, site)
                 site += TransformerBlock.DROPOUT_SITES
                 encoder_outputs.append(hidden)
         return {
@@ -248,6 +252,27 @@ class AlbertEncoder(tf_keras.layers.Layer):
     def from_config(cls, config):
         """The encoder that `get_config` describes."""
         return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+
+
+def _trace_once(layers) -> Callable:
+    """A function that applies a block, which is traced once where layers share it.
+
+    Building the graph of 24 shared layers then costs as one layer's, and the step is
+    as fast, since TensorFlow puts the graph of a call in its place. A loop over the
+    layers would also spare XLA the compilation of each, but its steps are slower.
+    """
+    uses = Counter(id(block) for blocks in layers for block in blocks)
+    traced = {}
+
+    def apply(block, hidden, mask_logits, seed, site):
+        if uses[id(block)] == 1 or tf.executing_eagerly():
+            return block(hidden, mask_logits, seed, site)
+        if id(block) not in traced:
+            traced[id(block)] = tf.function(block)
+        # A tensor: a number would be traced anew for each layer.
+        return traced[id(block)](hidden, mask_logits, seed, tf.constant(site))
+
+    return apply
 
 
 def _shared_blocks(config, initializer, rematerialize) -> list[list[TransformerBlock]]:

@@ -6,20 +6,26 @@ lengths and seed that made them. The sidecar is written last, so a file that has
 whole. On disk the released names and types stay (int64, but for the mask's weights).
 """
 
+import contextlib
 import dataclasses
 import glob
 import hashlib
+import itertools
 import json
 import os
-import struct
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from albert_tf import record_bytes
+
 FORMAT_VERSION = 1
 _SIDECAR_SUFFIX = ".json"
+_ROWS_PER_BLOCK = 256
+_SHARDED_NAME = re.compile(r"(.+)@([0-9]+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,35 +93,96 @@ def write_records(
       ValueError: a row lacks a feature or has another number of values.
       OSError: the folder cannot be written, or its disk is full.
     """
-    import tensorflow as tf
-
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     count = 0
+    rows = iter(rows)
     try:
-        # Opened first so that a folder without leave to write is an OSError.
-        partial.touch()
-        with tf.io.TFRecordWriter(str(partial)) as writer:
-            for row in rows:
-                writer.write(serialize_row(row, features))
-                count += 1
-        _sync(partial)
+        partial.write_bytes(b"")
+        while block := list(itertools.islice(rows, _ROWS_PER_BLOCK)):
+            frames, _ = frame_rows(_columns(block, features), features)
+            with writing(path), open(partial, "ab") as file:
+                file.write(frames)
+            count += len(block)
+        publish_records(partial, path, count, features, metadata)
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def frame_rows(
+    columns: Mapping[str, np.ndarray], features: Features
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows as the bytes of a record file; files are made of any number of these.
+
+    Args:
+      columns: each feature's values, [R, ...]; R may be 0.
+      features: the spec.
+    Returns:
+      R framed rows, uint8, and where each starts and the last ends, int64 [R + 1].
+    """
+    return record_bytes.frame_rows(columns, {n: f.dtype for n, f in features.items()})
+
+
+def split_frames(content: bytes) -> list[memoryview]:
+    """The framed rows of a whole number of them, in order; nothing is checked."""
+    return record_bytes.split_frames(content)
+
+
+def publish_records(
+    partial: str | os.PathLike,
+    path: str | os.PathLike,
+    rows: int,
+    features: Features,
+    metadata: Mapping[str, Any],
+) -> None:
+    """Gives `partial`, a finished file of so many rows on the same disk, its name, and
+    then writes its sidecar; see `write_records`."""
+    with writing(path):
+        _sync(Path(partial))
+        sidecar = {
+            **metadata,
+            "format_version": FORMAT_VERSION,
+            "rows": rows,
+            "bytes": os.path.getsize(partial),
+            "features": {n: dataclasses.asdict(f) for n, f in features.items()},
+        }
         # Not sooner: a failure leaves older rows and their sidecar as they were.
         sidecar_path(path).unlink(missing_ok=True)
         os.replace(partial, path)
-    except tf.errors.OpError as error:
-        raise OSError(f"{path} cannot be written: {error.message}.") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    sidecar = {
-        "format_version": FORMAT_VERSION,
-        "rows": count,
-        "features": {n: dataclasses.asdict(f) for n, f in features.items()},
-        **metadata,
-    }
-    write_json(sidecar_path(path), sidecar)
-    return count
+        write_json(sidecar_path(path), sidecar)
+
+
+def _columns(block: Sequence[Mapping], features: Features) -> dict[str, np.ndarray]:
+    """Rows that meet the spec -> each feature's values, [R, size]."""
+    columns = {}
+    for name, feature in features.items():
+        values = np.empty((len(block), feature.size), feature.dtype)
+        for row, place in zip(block, values, strict=True):
+            if name not in row:
+                raise ValueError(
+                    f"A row lacks the feature {name!r}: it has {sorted(row)}."
+                )
+            array = np.asarray(row[name], feature.dtype)
+            if array.size != feature.size:
+                raise ValueError(
+                    f"Feature {name!r} must have {feature.size} values. "
+                    f"Received {array.size}: make rows with the lengths of the spec."
+                )
+            place[:] = array.ravel()
+        columns[name] = values
+    return columns
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike) -> Iterator[None]:
+    """Has errors of the disk name the file that was being made."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise OSError(f"{path} cannot be written: {reason}.") from error
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:
@@ -136,36 +203,12 @@ def write_whole(path: str | os.PathLike, content: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-def serialize_row(row: Mapping[str, Sequence], features: Features) -> bytes:
-    """A row as the bytes of a `tf.train.Example`, features in sorted order."""
-    import tensorflow as tf
-
-    values = {}
-    for name, feature in features.items():
-        if name not in row:
-            raise ValueError(f"A row lacks the feature {name!r}: it has {sorted(row)}.")
-        array = np.asarray(row[name], feature.dtype)
-        if array.size != feature.size:
-            raise ValueError(
-                f"Feature {name!r} must have {feature.size} values. "
-                f"Received {array.size}: make rows with the lengths of the spec."
-            )
-        flat = array.ravel().tolist()
-        if feature.dtype == "int64":
-            value = tf.train.Feature(int64_list=tf.train.Int64List(value=flat))
-        else:
-            value = tf.train.Feature(float_list=tf.train.FloatList(value=flat))
-        values[name] = value
-    example = tf.train.Example(features=tf.train.Features(feature=values))
-    return example.SerializeToString(deterministic=True)
-
-
 def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
     """The sidecar of a record file.
 
     Raises:
       FileNotFoundError: the file or its sidecar is missing.
-      ValueError: the sidecar is not ours or of another format.
+      ValueError: the sidecar is not ours, of another format or of another file.
     """
     sidecar = sidecar_path(path)
     for needed in (Path(path), sidecar):
@@ -189,6 +232,12 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
         raise ValueError(
             f"{sidecar} has format_version {version}, this release reads "
             f"{FORMAT_VERSION}: make the records again."
+        )
+    size = os.path.getsize(path)
+    if size != metadata.get("bytes", size):
+        raise ValueError(
+            f"{path} has {size:,} bytes, but its sidecar says {metadata['bytes']:,}: "
+            "copy both again, or remove both and make the records again."
         )
     return metadata
 
@@ -226,14 +275,30 @@ TOKENIZER_FILE = "tokenizer.json"
 SHARED_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
 
 
+def shard_paths(name: str) -> list[str]:
+    """The files that a name stands for: `a@2` is `a-00000-of-00002` and its sibling.
+
+    Raises:
+      ValueError: no shard, or more than five digits can number.
+    """
+    match = _SHARDED_NAME.fullmatch(name)
+    if not match:
+        return [name]
+    count = int(match[2])
+    if not 1 <= count <= 99_999:
+        raise ValueError(f"NAME@N stands for 1 to 99999 files. Received {name!r}.")
+    return [f"{match[1]}-{index:05d}-of-{count:05d}" for index in range(count)]
+
+
 def expand_paths(pattern: str) -> list[str]:
-    """The record files that a comma list of paths and globs names, sorted.
+    """The record files that a comma list of paths, globs and NAME@N names, sorted.
 
     Raises:
       FileNotFoundError: an entry matches no file.
     """
     paths = []
-    for entry in filter(None, (part.strip() for part in pattern.split(","))):
+    entries = filter(None, (part.strip() for part in pattern.split(",")))
+    for entry in itertools.chain.from_iterable(map(shard_paths, entries)):
         named = [entry] if os.path.isfile(entry) else glob.glob(entry)
         # "data/*" means the records, not the sidecars among them.
         found = [path for path in named if not path.endswith(_SIDECAR_SUFFIX)]
@@ -244,7 +309,8 @@ def expand_paths(pattern: str) -> list[str]:
         paths.extend(found)
     if not paths:
         raise FileNotFoundError("No record file is named: pass --input_file.")
-    return sorted(set(paths))
+    # One file under two names counts once.
+    return sorted({os.path.realpath(path): path for path in sorted(paths)}.values())
 
 
 def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
@@ -265,8 +331,9 @@ def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
         for key, wanted in expected.items():
             if wanted is not None and sidecar.get(key) != wanted:
                 raise ValueError(
-                    f"{path} was made with {key}={sidecar.get(key)}, but {key}={wanted}"
-                    " is asked for: change the setting or make the records again."
+                    f"{path} was made with {key}={_short(sidecar.get(key))}, but "
+                    f"{key}={_short(wanted)} is asked for: change the setting or make "
+                    "the records again."
                 )
         for key in ("features", *SHARED_KEYS):
             if sidecar.get(key) != first.get(key):
@@ -282,41 +349,46 @@ def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
 
 def read_rows(path: str | os.PathLike) -> Iterator[dict[str, np.ndarray]]:
     """Rows of one file as numpy arrays, in file order; for looking and for tests."""
+    for batch in read_batches(path, _ROWS_PER_BLOCK):
+        for row in range(len(next(iter(batch.values())))):
+            yield {name: values[row] for name, values in batch.items()}
+
+
+def read_batches(path: str | os.PathLike, size: int) -> Iterator[dict[str, np.ndarray]]:
+    """Rows of one file, so many at a time, checksums and shapes checked.
+
+    Raises:
+      ValueError: a row is damaged or of other features.
+    """
     import tensorflow as tf
 
     features = read_metadata(path)["features"]
-    for serialized in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-        example = tf.train.Example.FromString(serialized)
-        row = {}
-        for name, feature in features.items():
-            stored = example.features.feature[name]
-            kind = "int64_list" if feature.dtype == "int64" else "float_list"
-            values = np.array(getattr(stored, kind).value, feature.dtype)
-            row[name] = values.reshape(feature.shape)
-        yield row
+    spec = {
+        name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+        for name, feature in features.items()
+    }
+    with open(path, "rb") as file:
+        examples = record_bytes.read_examples(file)
+        try:
+            while block := list(itertools.islice(examples, size)):
+                parsed = tf.io.parse_example(block, spec)
+                yield {name: value.numpy() for name, value in parsed.items()}
+        except (ValueError, tf.errors.InvalidArgumentError) as error:
+            raise ValueError(f"{path}: {getattr(error, 'message', error)}") from error
+
+
+def _short(value: Any) -> Any:
+    """A digest's beginning, which is enough to tell two; other values as they are."""
+    return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else value
 
 
 def find_corruption(paths: Sequence[str]) -> tuple[str, int] | None:
     """The first file that is damaged, and the byte at which its bad record starts."""
-    import tensorflow as tf
-
     for path in paths:
-        whole = 0
-        try:
-            for _ in tf.data.TFRecordDataset(str(path)):
-                whole += 1
-        except tf.errors.DataLossError:
-            return str(path), _record_offset(path, whole)
+        offset = record_bytes.find_damage(path)
+        if offset is not None:
+            return str(path), offset
     return None
-
-
-def _record_offset(path, index: int) -> int:
-    """Where a record starts: each is length, checksum, data, checksum."""
-    with open(path, "rb") as file:
-        for _ in range(index):
-            (length,) = struct.unpack("<Q", file.read(8))
-            file.seek(4 + length + 4, os.SEEK_CUR)
-        return file.tell()
 
 
 def sha256(path: str | os.PathLike) -> str:

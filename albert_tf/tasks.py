@@ -75,3 +75,23 @@ PRETRAINING = Task(
     },
     best_metric="masked_lm_accuracy",
 )
+
+
+def _build_without_sentence_order(
+    config: AlbertConfig, seed: int, rematerialize: str
+) -> PretrainingModel:
+    model = PretrainingModel(config, seed, rematerialize)
+    # Without a gradient of theirs, weight decay would take them to nothing.
+    model.encoder.pooler.trainable = False
+    model.sentence_order.trainable = False
+    return model
+
+
+# The condition "None" of the paper's Table 5: the loss of masked pieces alone.
+MASKED_LM = dataclasses.replace(
+    PRETRAINING,
+    name="masked_lm",
+    build_model=_build_without_sentence_order,
+    losses={"masked_lm_loss": PRETRAINING.losses["masked_lm_loss"]},
+    metrics={"masked_lm_accuracy": PRETRAINING.metrics["masked_lm_accuracy"]},
+)

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import signal
 import tempfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import orbit
 import tensorflow as tf
 
-from albert_tf import batches, checkpoints, optimization, records, strategies
+from albert_tf import batches, checkpoints, optimization, strategies
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.loop import Evaluator, Trainer
 from albert_tf.records import TOKENIZER_FILE, RecordSet, write_json, write_whole
@@ -42,6 +43,7 @@ class Job:
       train_rows: rows to train on; None: no training.
       eval_rows: rows to evaluate on; None: no evaluation.
       init_checkpoint: weights to start from where the output folder has none.
+      unshare: whether layers that share weights there may start as copies of them.
       settings: JSON values that `results.json` keeps beside the configurations.
     """
 
@@ -52,26 +54,31 @@ class Job:
     train_rows: RecordSet | None = None
     eval_rows: RecordSet | None = None
     init_checkpoint: str = ""
+    unshare: bool = False
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     """Trains, resuming what the output folder holds, and evaluates.
 
-    SIGTERM stops the training at the end of a loop, with a checkpoint; the results then
-    say `pre-empted`.
+    SIGTERM, to any worker, stops the training at the end of a loop, with a checkpoint;
+    the results then say `pre-empted`.
 
     Returns:
       What `results.json` holds: `global_step`, the metrics, `train`, the last loop's
       report, `status`, and `settings`.
     Raises:
       ValueError: settings that do not fit each other or the output folder; nothing to
-        start an evaluation from; a checkpoint that does not match the model; a run
-        whose gradients are not finite.
-      OSError: the output folder cannot be written.
+        start an evaluation from; a checkpoint that does not match the model or is
+        damaged; a damaged record; workers that were told different things; a run whose
+        gradients are not finite.
+      OSError: the output folder cannot be written; another worker is lost.
     """
     chief = strategies.is_chief(strategy)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(strategies.explain_lost_worker(strategy))
+        sets = [rows for rows in (job.train_rows, job.eval_rows) if rows]
+        stack.enter_context(batches.explain_corruption(sets))
         # Every worker must take part in saving; what the others write is of no use.
         folder = Path(
             job.train_config.output_dir
@@ -81,10 +88,21 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
         folder.mkdir(parents=True, exist_ok=True)
         session = _Session(job, strategy, folder)
         session.check_settings()
+        strategies.require_equal(
+            strategy,
+            session.digest(),
+            "differ in settings or records: give all of them the same command",
+        )
         if chief:
             session.write_settings()
         with strategy.scope():
             session.build()
+        strategies.require_equal(
+            strategy,
+            session.step,
+            "see different checkpoints: "
+            f"{job.train_config.output_dir} must be one folder that all of them share",
+        )
         results = session.train() if job.train_rows else {"status": "evaluated"}
         if job.eval_rows and results["status"] != "pre-empted":
             results.update(session.evaluate())
@@ -94,8 +112,22 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
             "settings": session.settings(),
         }
         if chief:
+            results = _with_earlier(folder / "results.json", results)
             write_json(folder / "results.json", results)
+        # No worker leaves, and is taken for lost, before all of them are done.
+        strategies.gather(strategy, session.step)
     return results
+
+
+def _with_earlier(file: Path, results: dict[str, Any]) -> dict[str, Any]:
+    """Results that keep what an earlier call knew of the training, if this did none."""
+    if results.get("train") or not file.is_file():
+        return results
+    earlier = json.loads(file.read_text("utf-8"))
+    if earlier.get("global_step") != results["global_step"] or "train" not in earlier:
+        return results
+    kept = {name: earlier[name] for name in ("train", "status", "settings")}
+    return {**results, **kept}
 
 
 class _StopTraining(Exception):
@@ -109,6 +141,7 @@ class _Session:
         self._job, self._strategy, self._folder = job, strategy, folder
         self._config = job.train_config
         self._stop_signal = False
+        self._stop_status = ""
         self._last_report: dict[str, float] = {}
         self._evaluation: tuple[int, dict] | None = None
 
@@ -145,10 +178,19 @@ class _Session:
     def check_settings(self) -> None:
         """Refuses a folder that holds checkpoints of another run."""
         folder = self._config.output_dir
-        if not tf.train.latest_checkpoint(folder):
+        self._check_rows()
+        if not checkpoints.latest_of_run(folder):
+            if self._job.train_rows and any(Path(folder).glob("model.ckpt-[1-9]*")):
+                raise ValueError(
+                    f"{folder} holds parts of a run, but no whole checkpoint: bring "
+                    "its files back, or give another --output_dir."
+                )
             return
         file = Path(folder) / SETTINGS_FILE
-        stored = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        try:
+            stored = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        except ValueError as error:
+            raise ValueError(f"{file} is damaged ({error}): bring it back.") from error
         for name, value in json.loads(json.dumps(self._identity())).items():
             if stored.get(name) != value:
                 raise ValueError(
@@ -156,6 +198,28 @@ class _Session:
                     f"{name}={value} is asked for: give another --output_dir, and "
                     "--init_checkpoint to start from its weights."
                 )
+
+    def _check_rows(self) -> None:
+        """Refuses to evaluate on rows of another vocabulary than is trained with."""
+        train, evaluation = self._job.train_rows, self._job.eval_rows
+        if not (train and evaluation):
+            return
+        for name, value in train.tokenizer_settings.items():
+            other = evaluation.tokenizer_settings[name]
+            if value != other:
+                raise ValueError(
+                    f"{evaluation.paths[0]} was made with {name}={other}, the training "
+                    f"rows with {value}: make them alike."
+                )
+
+    def digest(self) -> int:
+        """A number that is the same on workers which were told the same."""
+        settings = self.settings()
+        # The one thing that may have another name on another machine.
+        del settings["train"]["output_dir"]
+        sets = (self._job.train_rows, self._job.eval_rows)
+        told = [settings, [rows and rows.rows for rows in sets]]
+        return zlib.crc32(json.dumps(told).encode())
 
     def write_settings(self) -> None:
         """Leaves beside the checkpoints what they need to be understood."""
@@ -186,7 +250,7 @@ class _Session:
                 job.task, self._model, job.eval_rows, config.eval_batch_size
             )
         checkpoint = checkpoints.training_checkpoint(self._model, optimizer, **more)
-        manager = tf.train.CheckpointManager(
+        manager = checkpoints.Keeper(
             checkpoint,
             str(self._folder),
             max_to_keep=config.keep_checkpoint_max or None,
@@ -195,12 +259,20 @@ class _Session:
             checkpoint_name="model.ckpt",
         )
         # Other workers keep nothing; all start from what the chief has kept.
-        latest = tf.train.latest_checkpoint(config.output_dir)
+        latest = checkpoints.latest_of_run(config.output_dir)
+        if job.init_checkpoint and not job.train_rows:
+            latest = None  # asked to evaluate just those weights
         if latest:
-            checkpoint.read(latest).expect_partial()
+            checkpoints.read_run(checkpoint, latest)
         elif job.init_checkpoint:
+            # A head may start fresh where it is trained, not where it is scored.
+            missing_ok = checkpoints.HEADS if job.train_rows else None
             report = checkpoints.load_weights(
-                self._model, job.init_checkpoint, checkpoints.HEADS, checkpoints.HEADS
+                self._model,
+                job.init_checkpoint,
+                missing_ok,
+                checkpoints.HEADS,
+                job.unshare,
             )
             print(f"Initial weights from {job.init_checkpoint}: {report}", flush=True)
         elif not job.train_rows:
@@ -215,7 +287,8 @@ class _Session:
             evaluator=evaluator,
             global_step=optimizer.iterations,
             steps_per_loop=self._steps_of_loop,
-            checkpoint_manager=manager,
+            # Without training orbit has nothing to restore: that is done above.
+            checkpoint_manager=manager if trainer else None,
             train_actions=[self._after_loop],
             summary_dir=str(self._folder / "train"),
             eval_summary_dir=str(self._folder / "eval"),
@@ -227,18 +300,22 @@ class _Session:
         names = map(checkpoints.released_name, self._model.trainable_variables)
         decayed = [optimization.is_decayed(name) for name in names]
         start = f"resumed from {latest}" if latest else "from step 0"
+        replicas = self._strategy.num_replicas_in_sync
+        devices = f"{replicas} replica{'s' * (replicas > 1)}"
         print(
-            f"{type(self._strategy).__name__}, {self._strategy.num_replicas_in_sync} "
-            f"replicas, {self._config.precision}, {start}; weight decay on "
+            f"{type(self._strategy).__name__}, {devices}, {self._config.precision}, "
+            f"{start}; weight decay on "
             f"{sum(decayed)} of {len(decayed)} variables.",
             flush=True,
         )
-        warning = self._job.optimizer_config.batch_warning(self._config)
-        if self._job.train_rows and warning:
-            print(f"WARNING: {warning}", flush=True)
+        if self._job.train_rows:
+            batch_size = self._config.train_batch_size
+            for warning in self._job.optimizer_config.warnings(batch_size):
+                print(f"WARNING: {warning}", flush=True)
 
     def _steps_of_loop(self, step: int) -> int:
         """Steps of the next loop: never past a multiple of an interval."""
+        self._stop_if_told()
         intervals = (self._config.save_checkpoints_steps, self._config.eval_steps)
         left = [interval - step % interval for interval in intervals if interval]
         return int(min(self._config.iterations_per_loop, *left))
@@ -246,8 +323,7 @@ class _Session:
     def train(self) -> dict[str, Any]:
         """Trains to the last step, or until it is told to stop; saves at the end."""
         controller = self._controller
-        if not controller.checkpoint_manager.latest_checkpoint and not self.step:
-            # From here on the manager counts its intervals, and no start is lost.
+        if not self._latest_checkpoint() and not self.step:
             controller.save_checkpoint()
         status = "finished"
         with self._listen_for_sigterm():
@@ -255,37 +331,46 @@ class _Session:
                 self._train_and_evaluate()
             except _StopTraining as stop:
                 status = str(stop)
-            except tf.errors.DataLossError as error:
-                raise ValueError(_describe_corruption(self._job, error)) from error
-        if controller.checkpoint_manager.latest_checkpoint is None or (
-            self.step != _step_of(controller.checkpoint_manager.latest_checkpoint)
-        ):
+        latest = self._latest_checkpoint()
+        if latest is None or self.step != _step_of(latest):
             controller.save_checkpoint()
         return {"status": status, "train": self._last_report}
+
+    def _latest_checkpoint(self) -> str | None:
+        return checkpoints.latest_of_run(self._folder)
 
     def _train_and_evaluate(self) -> None:
         last = self._job.optimizer_config.num_train_steps
         every = self._config.eval_steps if self._job.eval_rows else 0
+        if every and self.step and (self.step % every == 0 or self.step == last):
+            # A kill may have come between this checkpoint and its evaluation.
+            self._keep_best(self.evaluate())
         while self.step < last:
             target = min(last, self.step - self.step % every + every) if every else last
             self._controller.train(target, checkpoint_at_completion=False)
             if every:
+                self._stop_if_told()
                 self._keep_best(self.evaluate())
 
     def _after_loop(self, report: dict[str, float]) -> None:
         self._last_report = dict(report)
         if self._trainer.longest_skip.numpy() >= MAX_SKIPPED_IN_A_ROW:
-            latest = self._controller.checkpoint_manager.latest_checkpoint
             raise ValueError(
                 f"{MAX_SKIPPED_IN_A_ROW} gradients in a row were not finite, at step "
                 f"{self.step} at the latest: lower --learning_rate; the last good "
-                f"checkpoint is {latest}."
+                f"checkpoint is {self._latest_checkpoint()}."
             )
-        if self._stop_signal:
-            raise _StopTraining("pre-empted")
         hours = self._config.max_train_hours
-        if hours and self._trainer.train_seconds.numpy() >= hours * 3600:
-            raise _StopTraining("out of time")
+        late = hours and self._trainer.train_seconds.numpy() >= hours * 3600
+        # One worker's signal stops all; the others' clocks may be a little behind.
+        vote = 2 if self._stop_signal else int(late)
+        verdict = max(strategies.gather(self._strategy, vote))
+        self._stop_status = ("", "out of time", "pre-empted")[verdict]
+
+    def _stop_if_told(self) -> None:
+        """Ends orbit's loop between two of ours, so that the last one is logged."""
+        if self._stop_status and self.step < self._job.optimizer_config.num_train_steps:
+            raise _StopTraining(self._stop_status)
 
     @contextlib.contextmanager
     def _listen_for_sigterm(self):
@@ -344,9 +429,3 @@ class _Session:
 
 def _step_of(checkpoint: str) -> int:
     return int(checkpoint.rsplit("-", 1)[1])
-
-
-def _describe_corruption(job: Job, error) -> str:
-    found = records.find_corruption(job.train_rows.paths)
-    place = f"{found[0]} at byte {found[1]:,}" if found else str(error)
-    return f"A record is corrupt: {place}. Make the file again or copy it again."

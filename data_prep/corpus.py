@@ -1,11 +1,12 @@
 """Files -> documents -> sentences, streamed: memory stays flat whatever the corpus.
 
-Three input formats (`INPUT_FORMATS`):
+Input formats (`INPUT_FORMATS`):
 
 - `lines`: one sentence a line, a blank line between documents, as the original ALBERT.
 - `raw`: a file is a document, a blank line between paragraphs; the lines of a paragraph
   are joined and its sentences found.
 - `jsonl`: a JSON object a line whose `text` is a document, read as a raw file is.
+- `squad`, `race`: the passages of such a file are documents, read as raw files are.
 
 A line is blank if it is empty but for ASCII white space. A line that only shows
 nothing (no-break spaces, combining marks, zero-width characters) is not: it is left
@@ -26,19 +27,19 @@ Wikipedia, Arabic and Chinese, on one core, and on a table of hard cases:
 """
 
 import glob
-import gzip
 import itertools
 import json
 import os
 import re
 import unicodedata
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import sentencex
+
+from data_prep.lines import BAD_UTF8, BLOCK_BYTES, Part, Source, text_lines
+from data_prep.passages import BAD_PASSAGES, race_passages, squad_passages
 
 ON_BAD_TEXT = ("error", "skip")
 
@@ -46,23 +47,16 @@ ON_BAD_TEXT = ("error", "skip")
 # and everything after this module may rely on short strings. Characters.
 MAX_SENTENCE_LENGTH = 10_000
 
-# Lines are read, and sentences found, in blocks of about this many bytes at most: then
-# a file without a line break or a blank line needs no more memory than any other, at
-# the price of a sentence cut in two every few hundred. (The time of sentencex 1.0 grows
-# with the square of a paragraph: 11 MB/s in blocks of 64 KiB, 3 MB/s in 1 MiB.)
-_BLOCK_BYTES = 1 << 16
-_PROGRESS_BYTES = 1 << 20
-
 # What `read_sentences` counts, as a report prints it.
-BAD_UTF8 = "lines that are not UTF-8"
 BAD_JSON = "lines without a JSON document"
 INVISIBLE = "lines or sentences that show nothing"
 EMPTY_DOCUMENT = "documents without a sentence"
 EMPTY_FILE = "files without a sentence"
+# Those by which text is lost.
+LOSSES = (BAD_UTF8, BAD_JSON, BAD_PASSAGES, INVISIBLE)
 CUT = f"sentences over {MAX_SENTENCE_LENGTH:,} characters, cut"
 
 _ASCII_WHITE_SPACE = " \t\r\n\v\f"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Unicode categories that show nothing by themselves: marks, controls, white space.
 _INVISIBLE = {"Mn", "Mc", "Me", "Cc", "Cf", "Zs", "Zl", "Zp"}
@@ -94,26 +88,6 @@ class Document(NamedTuple):
     sentences: list[str]
     file: str
     line: int
-
-
-@dataclass(frozen=True)
-class _Source:
-    """One input file and how to read it; see `read_sentences` for the fields."""
-
-    path: str
-    on_bad_text: str
-    language: str
-    counts: Counter = field(default_factory=Counter)
-    progress: Callable[[int], object] | None = None
-
-    def reject(self, line: int, problem: str, reason: str) -> None:
-        """Raises ValueError, or counts under `reason` where bad text is skipped."""
-        if self.on_bad_text == "error":
-            raise ValueError(
-                f"{self.path}, line {line}: {problem}. Correct it, or leave such "
-                "lines out with --on_bad_text=skip."
-            )
-        self.counts[reason] += 1
 
 
 def expand_inputs(inputs: str) -> list[str]:
@@ -165,9 +139,9 @@ def read_sentences(
       paths: files, as `expand_inputs` gives them. One that ends in .gz is unpacked.
       input_format: a key of INPUT_FORMATS.
       on_bad_text: "error", or "skip": leave bad lines out and count them.
-      language: ISO 639 code, for the sentence rules of `raw` and `jsonl`.
-      counts: what was left out or cut is added here, by reason: BAD_UTF8, BAD_JSON,
-        INVISIBLE, EMPTY_DOCUMENT (jsonl), EMPTY_FILE; CUT sentences are now several.
+      language: ISO 639 code, for the sentence rules of all formats but `lines`.
+      counts: what was left out or cut is added here, by reason: one of LOSSES,
+        EMPTY_DOCUMENT, EMPTY_FILE; CUT sentences are now several.
       progress: called now and then with the bytes of the files read since the last
         call (packed bytes where they are packed).
     Raises:
@@ -175,6 +149,43 @@ def read_sentences(
         sentence in all files.
       OSError: a file that cannot be read or unpacked.
     """
+    check_options(input_format, on_bad_text, language)
+    parts = (Part(str(path)) for path in paths)
+    sentence = None
+    for sentence in read_parts(
+        parts, input_format, on_bad_text, language, counts, progress
+    ):
+        yield sentence
+    if sentence is None:
+        raise no_sentence_error(input_format)
+
+
+def read_parts(
+    parts: Iterable[Part],
+    input_format: str,
+    on_bad_text: str,
+    language: str,
+    counts: Counter | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[Sentence]:
+    """As `read_sentences`, of parts of files; no sentence in all of them is no error.
+
+    A sentence's `line` is counted from the start of its part.
+    """
+    counts = Counter() if counts is None else counts
+    for part in parts:
+        source = Source(part, on_bad_text, language, counts, progress)
+        sentence = None
+        for line, text in INPUT_FORMATS[input_format](source):
+            for piece in _cut(text, counts):
+                sentence = Sentence(piece, part.path, line)
+                yield sentence
+        if sentence is None and part.start == 0:
+            counts[EMPTY_FILE] += 1
+
+
+def check_options(input_format: str, on_bad_text: str, language: str) -> None:
+    """Raises ValueError for a value that `read_sentences` does not know."""
     if input_format not in INPUT_FORMATS:
         raise ValueError(
             f"input_format must be one of {', '.join(sorted(INPUT_FORMATS))}. "
@@ -189,23 +200,14 @@ def read_sentences(
         raise ValueError(
             f"language must be an ISO 639 code such as en or zh. Received {language!r}."
         )
-    counts = Counter() if counts is None else counts
-    any_text = False
-    for path in paths:
-        source = _Source(str(path), on_bad_text, language, counts, progress)
-        sentence = None
-        for line, text in INPUT_FORMATS[input_format](source):
-            for piece in _cut(text, counts):
-                sentence = Sentence(piece, source.path, line)
-                yield sentence
-        if sentence is None:
-            counts[EMPTY_FILE] += 1
-        any_text = any_text or sentence is not None
-    if not any_text:
-        raise ValueError(
-            f"No sentence in the input files, read as {input_format}: check "
-            "--input_file and --input_format."
-        )
+
+
+def no_sentence_error(input_format: str) -> ValueError:
+    """What to raise if all files are without a sentence."""
+    return ValueError(
+        f"No sentence in the input files, read as {input_format}: check --input_file "
+        "and --input_format."
+    )
 
 
 def read_documents(
@@ -224,9 +226,9 @@ def read_documents(
 # sentence) in text order.
 
 
-def _read_lines(source: _Source) -> Iterator[tuple[int, str]]:
+def _read_lines(source: Source) -> Iterator[tuple[int, str]]:
     start = None
-    for number, text in _text_lines(source):
+    for number, text in text_lines(source):
         if _is_blank(text):
             start = None
         elif _is_visible(text):
@@ -236,17 +238,34 @@ def _read_lines(source: _Source) -> Iterator[tuple[int, str]]:
             source.counts[INVISIBLE] += 1
 
 
-def _read_raw(source: _Source) -> Iterator[tuple[int, str]]:
-    lines = (text for _, text in _text_lines(source))
+def _read_raw(source: Source) -> Iterator[tuple[int, str]]:
+    lines = (text for _, text in text_lines(source))
     return ((1, sentence) for sentence in _find_sentences(lines, source))
 
 
-def _read_jsonl(source: _Source) -> Iterator[tuple[int, str]]:
+def _read_jsonl(source: Source) -> Iterator[tuple[int, str]]:
     # A JSON object needs its whole line, so memory is that of the longest document.
-    for number, line in _text_lines(source, whole=True):
-        if _is_blank(line):
-            continue
-        text = _json_text(line, number, source)
+    lines = text_lines(source, whole=True)
+    documents = (
+        (number, _json_text(line, number, source))
+        for number, line in lines
+        if not _is_blank(line)
+    )
+    return _read_texts(documents, source)
+
+
+def _read_squad(source: Source) -> Iterator[tuple[int, str]]:
+    return _read_texts(squad_passages(source), source)
+
+
+def _read_race(source: Source) -> Iterator[tuple[int, str]]:
+    return _read_texts(race_passages(source), source)
+
+
+def _read_texts(
+    documents: Iterable[tuple[int, str | None]], source: Source
+) -> Iterator[tuple[int, str]]:
+    for number, text in documents:
         if text is None:
             continue
         sentence = None
@@ -256,10 +275,16 @@ def _read_jsonl(source: _Source) -> Iterator[tuple[int, str]]:
             source.counts[EMPTY_DOCUMENT] += 1
 
 
-INPUT_FORMATS = {"lines": _read_lines, "raw": _read_raw, "jsonl": _read_jsonl}
+INPUT_FORMATS = {
+    "lines": _read_lines,
+    "raw": _read_raw,
+    "jsonl": _read_jsonl,
+    "squad": _read_squad,
+    "race": _read_race,
+}
 
 
-def _json_text(line: str, number: int, source: _Source) -> str | None:
+def _json_text(line: str, number: int, source: Source) -> str | None:
     """Returns a document's text, or None if the line is bad and was counted."""
     try:
         text = json.loads(line)["text"]
@@ -277,7 +302,7 @@ def _json_text(line: str, number: int, source: _Source) -> str | None:
     return None
 
 
-def _find_sentences(lines: Iterable[str], source: _Source) -> Iterator[str]:
+def _find_sentences(lines: Iterable[str], source: Source) -> Iterator[str]:
     """Joins the lines of each paragraph and yields its sentences."""
     for paragraph in _paragraphs(lines, source):
         # Also the guard against a fault of sentencex 1.0, which fails on white space
@@ -290,12 +315,12 @@ def _find_sentences(lines: Iterable[str], source: _Source) -> Iterator[str]:
                 source.counts[INVISIBLE] += 1
 
 
-def _paragraphs(lines: Iterable[str], source: _Source) -> Iterator[str]:
+def _paragraphs(lines: Iterable[str], source: Source) -> Iterator[str]:
     """Yields paragraphs with their line breaks; a huge one in several blocks."""
     paragraph, length = [], 0
     for line in lines:
         blank = _is_blank(line)
-        if blank or length > _BLOCK_BYTES:
+        if blank or length > BLOCK_BYTES:
             if paragraph:
                 yield "\n".join(paragraph)
             paragraph, length = [], 0
@@ -306,59 +331,6 @@ def _paragraphs(lines: Iterable[str], source: _Source) -> Iterator[str]:
             source.counts[INVISIBLE] += 1
     if paragraph:
         yield "\n".join(paragraph)
-
-
-def _text_lines(source: _Source, whole: bool = False) -> Iterator[tuple[int, str]]:
-    """Yields (1-based line number, decoded line); bad UTF-8 is raised or counted.
-
-    A line longer than a block comes in several parts, unless it is wanted whole.
-    """
-    for number, line in _byte_lines(source, whole):
-        try:
-            yield number, line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            problem = f"not UTF-8 (byte 0x{line[error.start]:02x})"
-            source.reject(number, problem, BAD_UTF8)
-
-
-def _byte_lines(source: _Source, whole: bool) -> Iterator[tuple[int, bytes]]:
-    limit = -1 if whole else _BLOCK_BYTES
-    number, reported, rest = 1, 0, b""
-    with open(source.path, "rb") as packed:
-        is_packed = source.path.endswith(".gz")
-        file = gzip.GzipFile(fileobj=packed) if is_packed else packed
-        while line := rest + _read_line(file, limit, source.path):
-            rest = b""
-            if not line.endswith(b"\n") and len(line) >= limit > 0:
-                line, rest = _split_block(line)
-            yield number, line.removeprefix(_BYTE_ORDER_MARK if number == 1 else b"")
-            number += line.endswith(b"\n")
-            done = packed.tell()
-            if source.progress and done - reported >= _PROGRESS_BYTES:
-                source.progress(done - reported)
-                reported = done
-        if source.progress:
-            source.progress(packed.tell() - reported)
-
-
-def _read_line(file, limit: int, path: str) -> bytes:
-    try:
-        return file.readline(limit)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise OSError(f"{path} cannot be unpacked ({error}): copy it again.") from error
-
-
-def _split_block(block: bytes) -> tuple[bytes, bytes]:
-    """Splits a part of a long line after its last space, or between characters."""
-    end = block.rfind(b" ") + 1
-    if not end:
-        end = len(block)
-        # Bytes 10xxxxxx continue a character; the one before them starts it.
-        for back in range(1, 5):
-            if block[-back] & 0b1100_0000 != 0b1000_0000:
-                end -= back
-                break
-    return block[:end], block[end:]
 
 
 def _cut(text: str, counts: Counter) -> Iterator[str]:

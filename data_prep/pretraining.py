@@ -1,9 +1,10 @@
-"""A block of documents -> chunks -> sentence-order pairs -> masked rows.
+"""A block of documents -> chunks -> pairs of segments -> masked rows.
 
-    corpus.read_sentences       files -> sentences
-    store.tokenize_sentences    sentences -> ids in one flat array, cut into blocks
-    pretraining.make_rows       a block -> masked rows                      (here)
-    shards.write_record_files   all blocks -> files of shuffled rows
+    text.prepare_text       files -> ids in segments, in a folder
+    pretraining.make_rows   a block of a segment -> masked rows             (here)
+        pairs.choose_pairs      -> pairs of segments
+        masking.mask_rows       -> n-gram masks
+    shards.make_shards      all blocks -> files of shuffled rows
 
 A block and a duplicate have a random generator of their own, so their rows depend on
 the text, the settings and the seed, never on what else is made, where, or in what
@@ -16,101 +17,18 @@ row of one document in ten; and a sentence too long for a row is cut, not trunca
 """
 
 import itertools
-from bisect import bisect_left
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
 
 from albert_tf import packing
 from albert_tf.tokenization import AlbertTokenizer
-from data_prep.masking import (
-    REPLACEMENTS,
-    MaskedRows,
-    MaskingConfig,
-    mask_rows,
-    segment_starts,
-)
+from data_prep.masking import REPLACEMENTS, MaskedRows, mask_rows, segment_starts
+from data_prep.others import OtherDocuments
+from data_prep.pairs import choose_pairs
+from data_prep.settings import PAIR_OBJECTIVES, PretrainingDataConfig
 from data_prep.statistics import Statistics
 from data_prep.store import TokenizedCorpus
-
-# What the labels of a row's segments mean.
-ORDER_LABELS = ("in order", "swapped")
-
-# What a random generator is for; a part of its key.
-ROWS, ASSIGNMENT, SHUFFLE = range(3)
-
-
-@dataclass(frozen=True)
-class PretrainingDataConfig:
-    """Settings of pretraining rows; the flags of the same names set them.
-
-    Attributes:
-      max_seq_length: S, pieces in a row, [CLS], [SEP] and padding included.
-      short_seq_prob: share of rows that are made shorter, to a random length.
-      dupe_factor: how often each document is used, with other pairs and masks.
-      random_seed: with the text, decides every byte that is written.
-      masking: how rows are masked.
-    """
-
-    max_seq_length: int = 512
-    short_seq_prob: float = 0.1
-    dupe_factor: int = 40
-    random_seed: int = 12345
-    masking: MaskingConfig = field(default_factory=MaskingConfig)
-
-    def __post_init__(self):
-        smallest = packing.SPECIAL_PIECES_OF_PAIR + 2
-        if self.max_seq_length < smallest:
-            raise ValueError(
-                f"max_seq_length must be at least {smallest} ([CLS] a [SEP] b [SEP]). "
-                f"Received {self.max_seq_length}."
-            )
-        if not 0.0 <= self.short_seq_prob <= 1.0:
-            raise ValueError(
-                "short_seq_prob is a share of the rows, from 0 to 1, e.g. 0.1. "
-                f"Received {self.short_seq_prob}."
-            )
-        if self.dupe_factor < 1:
-            raise ValueError(
-                f"dupe_factor must be at least 1. Received {self.dupe_factor}."
-            )
-        if not 0 <= self.random_seed < 2**63:
-            raise ValueError(
-                f"random_seed must be from 0 to 2**63 - 1. Received {self.random_seed}."
-            )
-
-    @property
-    def max_text_pieces(self) -> int:
-        """Pieces of a row that are text: both segments together."""
-        return self.max_seq_length - packing.SPECIAL_PIECES_OF_PAIR
-
-    def settings(self) -> dict[str, int | float | bool]:
-        """All settings under the names of their flags, fit for JSON."""
-        values = asdict(self)
-        return values | values.pop("masking")
-
-    def rng(self, purpose: int, *key: int) -> np.random.Generator:
-        """A generator for one purpose and at most two numbers, apart from all others.
-
-        Philox is counter-based: each key below starts 2**64 draws from the next one.
-        """
-        counter = [0, purpose, *key, *[0] * (2 - len(key))]
-        bits = np.random.Philox(key=self.random_seed, counter=counter)
-        return np.random.Generator(bits)
-
-
-@dataclass(frozen=True)
-class SegmentPairs:
-    """Two consecutive segments a row, already in the order in which the row has them.
-
-    Attributes:
-      ranges_a, ranges_b: int64 [R, 2], half-open ranges of pieces in the corpus.
-      labels: int64 [R], 0 if the segments are in text order, 1 if they are swapped.
-    """
-
-    ranges_a: np.ndarray
-    ranges_b: np.ndarray
-    labels: np.ndarray
 
 
 def make_rows(
@@ -119,6 +37,7 @@ def make_rows(
     config: PretrainingDataConfig,
     rng: np.random.Generator,
     statistics: Statistics,
+    others: OtherDocuments | None = None,
 ) -> dict[str, np.ndarray]:
     """Makes the masked rows of a block, in text order.
 
@@ -128,17 +47,15 @@ def make_rows(
       config: lengths and masks.
       rng: the only source of randomness.
       statistics: what was made is added to it.
+      others: text of other documents; needed for "nsp" alone.
     Returns:
       The features of `records.pretraining_features`, each with a leading dimension R.
       `token_boundary` is 1 for [CLS] and [SEP] too, as the original has it.
     """
-    chunks = choose_chunks(block, config, rng)
-    pairs = choose_segment_pairs(
-        block, chunks, tokenizer.word_start_table[block.ids], rng, statistics
-    )
-    pairs = _truncate(pairs, config.max_text_pieces, rng, statistics)
+    word_starts = tokenizer.word_start_table[block.ids]
+    pairs = choose_pairs(block, word_starts, config, others, rng, statistics)
     packed = packing.pack_rows(
-        block.ids,
+        pairs.ids,
         pairs.ranges_a,
         pairs.ranges_b,
         config.max_seq_length,
@@ -160,7 +77,8 @@ def make_rows(
         ordinary_ids=tokenizer.ordinary_ids,
         rng=rng,
     )
-    _count_rows(statistics, is_real, pairs.labels, masked)
+    labels = PAIR_OBJECTIVES[config.pair_objective]
+    _count_rows(statistics, is_real, labels, pairs.labels, masked)
     return {
         "input_ids": masked.input_ids,
         "input_mask": packed["input_mask"],
@@ -173,103 +91,10 @@ def make_rows(
     }
 
 
-def choose_chunks(
-    block: TokenizedCorpus, config: PretrainingDataConfig, rng: np.random.Generator
-) -> np.ndarray:
-    """Cuts documents into runs of sentences, one a row.
-
-    Sentences are gathered until they reach the wanted length: that of a whole row or,
-    for a share `short_seq_prob` of the rows, a random one. A chunk may be a sentence
-    longer than wanted, and the last one of a document shorter.
-
-    Returns:
-      int64 [C, 2], half-open ranges of sentences.
-    """
-    offsets = block.sentence_offsets.tolist()
-    # No row needs less than a sentence, so a draw for each sentence is enough.
-    count = len(offsets) - 1
-    is_short = rng.random(count) < config.short_seq_prob
-    short = rng.integers(2, config.max_text_pieces, size=count, endpoint=True)
-    wanted = iter(np.where(is_short, short, config.max_text_pieces).tolist())
-    chunks = []
-    documents = block.document_offsets.tolist()
-    for first, document_end in itertools.pairwise(documents):
-        while first < document_end:
-            reach = offsets[first] + next(wanted)
-            end = bisect_left(offsets, reach, first + 1, document_end)
-            chunks.append((first, end))
-            first = end
-    return np.array(chunks)
-
-
-def choose_segment_pairs(
-    block: TokenizedCorpus,
-    chunks: np.ndarray,
-    word_starts: np.ndarray,
-    rng: np.random.Generator,
-    statistics: Statistics,
-) -> SegmentPairs:
-    """Splits each chunk in two and swaps the two in half of the cases.
-
-    The split is at a random sentence; in a chunk of one sentence, at a random word. A
-    chunk of one word is skipped and counted.
-
-    Args:
-      block: the text.
-      chunks: int [C, 2], half-open ranges of sentences.
-      word_starts: bool, where a piece of the block starts a word.
-      rng: the only source of randomness.
-      statistics: is told what was skipped.
-    Returns:
-      At most C pairs, not yet truncated.
-    """
-    first, last = chunks.T
-    begin, end = block.sentence_offsets[first], block.sentence_offsets[last]
-    starts = word_starts.copy()
-    starts[begin] = True
-    words = np.flatnonzero(starts)
-    first_word = np.searchsorted(words, begin, side="right")
-    inner_words = np.searchsorted(words, end, side="left") - first_word
-    inner_sentences = last - first - 1
-    one_sentence = inner_sentences == 0
-
-    places = np.where(one_sentence, inner_words, inner_sentences)
-    place = (rng.random(len(chunks)) * places).astype(np.int64)
-    # Both readings of `place` are looked up; "clip" keeps the unused one in bounds.
-    split = np.where(
-        one_sentence,
-        words.take(first_word + place, mode="clip"),
-        block.sentence_offsets.take(first + 1 + place, mode="clip"),
-    )
-    # Half of a block, not a coin toss each: labels are even in small data too.
-    swapped = rng.permutation(len(chunks)) % 2 == rng.integers(2)
-
-    usable = places > 0
-    statistics.skipped["chunks of one word"] += int(np.sum(~usable))
-    in_order = np.stack([begin, split, split, end], axis=1).reshape(-1, 2, 2)
-    pairs = np.where(swapped[:, None, None], in_order[:, ::-1], in_order)[usable]
-    return SegmentPairs(pairs[:, 0], pairs[:, 1], swapped[usable].astype(np.int64))
-
-
-def _truncate(
-    pairs: SegmentPairs,
-    max_pieces: int,
-    rng: np.random.Generator,
-    statistics: Statistics,
-) -> SegmentPairs:
-    """Shortens both segments of each row until they fit it together."""
-    lengths = [np.diff(ranges)[:, 0] for ranges in (pairs.ranges_a, pairs.ranges_b)]
-    cuts = packing.truncate_pair_randomly(*lengths, max_pieces, rng)
-    ranges_a = pairs.ranges_a[:, :1] + np.stack(cuts[:2], axis=1)
-    ranges_b = pairs.ranges_b[:, :1] + np.stack(cuts[2:], axis=1)
-    kept = np.diff(ranges_a).sum() + np.diff(ranges_b).sum()
-    statistics.truncated_pieces += int(sum(lengths).sum() - kept)
-    return SegmentPairs(ranges_a, ranges_b, pairs.labels)
-
-
 def _count_rows(
     statistics: Statistics,
     is_real: np.ndarray,
+    names: Sequence[str],
     labels: np.ndarray,
     masked: MaskedRows,
 ) -> None:
@@ -277,10 +102,10 @@ def _count_rows(
     statistics.rows += len(labels)
     statistics.row_pieces += real
     statistics.padding_pieces += is_real.size - real
-    for counter, names, counts in (
-        (statistics.order_labels, ORDER_LABELS, np.bincount(labels, minlength=2)),
+    for counter, kinds, counts in (
+        (statistics.pair_labels, names, np.bincount(labels, minlength=2)),
         (statistics.ngrams_drawn, itertools.count(1), masked.ngrams_drawn),
         (statistics.ngrams_placed, itertools.count(1), masked.ngrams_placed),
         (statistics.replacements, REPLACEMENTS, masked.replacements),
     ):
-        counter.update(dict(zip(names, counts.tolist(), strict=False)))
+        counter.update(dict(zip(kinds, counts.tolist(), strict=False)))

@@ -1,144 +1,245 @@
-"""Rows of all blocks -> shuffled record files."""
+"""A tokenized text -> shuffled record files, made by several processes.
 
-import itertools
+Rows are made of blocks of text, each once for every duplicate. A random but even deal
+says which shard gets which (block, duplicate) pairs, so a shard is a function of the
+text, the settings and its own number: any machine makes the same bytes. Its steps
+(`runs.py`) are tasks of their own, so that one shard keeps many processes busy.
+"""
+
+import contextlib
+import glob
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from albert_tf import records
-from albert_tf.tokenization import AlbertTokenizer
-from data_prep.pretraining import (
-    ASSIGNMENT,
-    ROWS,
-    SHUFFLE,
-    PretrainingDataConfig,
-    make_rows,
+from data_prep.locks import exclusive
+from data_prep.outputs import Outputs
+from data_prep.runs import (
+    RowBlock,
+    RowMaker,
+    Run,
+    make_run,
+    publish_shard,
+    write_bucket,
 )
+from data_prep.settings import ASSIGNMENT, PretrainingDataConfig
 from data_prep.statistics import Statistics
-from data_prep.store import TokenizedCorpus
+from data_prep.store import cut_blocks, load_offsets
+from data_prep.text import Text
+from data_prep.workers import Task, Workers
 
-# Blocks this long fill about a hundred rows of 512 pieces: enough for numpy to work on
-# many rows at once, few enough to stay in the processor's caches.
-_PIECES_PER_BLOCK = 1 << 16
+# Blocks of this many rows are enough for numpy to work on many at once, and few enough
+# to stay in the processor's caches.
+_ROWS_PER_BLOCK = 128
+# Blocks whose rows a process holds at once. A shard is at least so many runs, so that
+# several processes can share it.
+_BLOCKS_PER_RUN = 32
+_RUNS_PER_SHARD = 16
+# Rows that are put into random order at once.
+_ROWS_PER_BUCKET = 4096
 
 
-def expand_outputs(outputs: str) -> list[str]:
-    """Turns a comma list into the files to write, and proves that they can be written.
+@dataclass(frozen=True)
+class RowPlan:
+    """Which shard gets rows of what.
 
-    It is called before the work starts, which may take hours.
+    Attributes:
+      blocks: int64 [B, 3], segment and half-open range of its sentences.
+      rows_per_block: a block fills about so many rows, or fewer.
+      dealt: int64 [B * dupe_factor], pairs of a block and a duplicate in random order.
+      shards: how many files there are.
+      dupe_factor: duplicates of each block.
+    """
+
+    blocks: np.ndarray
+    rows_per_block: int
+    dealt: np.ndarray
+    shards: int
+    dupe_factor: int
+
+    def row_blocks(self, shard: int) -> list[RowBlock]:
+        """What a shard is made of, in text order, so that a segment is read once."""
+        pairs = np.sort(self.dealt[shard :: self.shards])
+        numbers, duplicates = np.divmod(pairs, self.dupe_factor)
+        return [
+            RowBlock(*block, number, duplicate)
+            for block, number, duplicate in zip(
+                self.blocks[numbers].tolist(),
+                numbers.tolist(),
+                duplicates.tolist(),
+                strict=True,
+            )
+        ]
+
+
+def plan_rows(text: Text, config: PretrainingDataConfig, shards: int) -> RowPlan:
+    """Cuts the text into blocks and deals them to shards.
 
     Raises:
-      ValueError: no file is named, or one twice, or a folder.
-      OSError: a folder cannot be made or written.
+      ValueError: the text is too short to give each file a row, or has one document
+        where another is needed.
     """
-    paths = [path.strip() for path in outputs.split(",") if path.strip()]
-    if not paths or len({os.path.abspath(path) for path in paths}) < len(paths):
+    if config.pair_objective == "nsp" and text.statistics.documents < 2:
         raise ValueError(
-            "The output files must be named, separated by commas, each once. "
-            f"Received {outputs!r}."
+            "pair_objective=nsp pairs text of two documents, but the input is one: "
+            "give more text, or use sop or none."
         )
-    for path in paths:
-        if os.path.isdir(path):
-            raise ValueError(f"{path} is a folder: name a file to write in it.")
-        _check_writable(os.path.dirname(path) or ".")
-    return paths
+    rows_per_block = choose_block_size(int(text.pieces.sum()), config, shards)
+    blocks = [
+        (segment, first, end)
+        for segment in range(len(text.names))
+        for first, end in cut_blocks(
+            *load_offsets(text.path(segment)), config.max_text_pieces, rows_per_block
+        )
+    ]
+    pairs = len(blocks) * config.dupe_factor
+    if pairs < shards:
+        raise ValueError(
+            f"The text is too short for {shards} output files: name at most {pairs}."
+        )
+    dealt = config.rng(ASSIGNMENT).permutation(pairs)
+    return RowPlan(np.array(blocks), rows_per_block, dealt, shards, config.dupe_factor)
 
 
-def _check_writable(folder: str) -> None:
-    try:
-        os.makedirs(folder, exist_ok=True)
-        # Permission bits do not tell everything (read-only disks): try.
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OSError(
-            f"The output folder {folder} cannot be made or written "
-            f"({error.strerror}): choose another --output_file."
-        ) from error
+def choose_block_size(pieces: int, config: PretrainingDataConfig, shards: int) -> int:
+    """Rows that a block fills: fewer for short text, so that each file gets some."""
+    rows_per_shard = pieces * config.dupe_factor // config.max_text_pieces // shards
+    return min(_ROWS_PER_BLOCK, max(1, rows_per_shard // 2))
 
 
-def write_record_files(
-    corpus: TokenizedCorpus,
-    tokenizer: AlbertTokenizer,
-    config: PretrainingDataConfig,
-    paths: Sequence[str],
-) -> Statistics:
-    """Makes all rows and writes them, shuffled, to record files.
-
-    Which blocks go to which file is a random but even deal. A file's rows are held in
-    memory until they are shuffled.
+def make_shards(
+    maker: RowMaker,
+    plan: RowPlan,
+    outputs: Outputs,
+    numbers: Iterable[int],
+    workers: Workers,
+    progress: Callable[[int], object],
+    metadata: dict,
+) -> None:
+    """Makes shards, in order, several at a time where workers would be idle.
 
     Args:
-      corpus: the text.
-      tokenizer: the vocabulary that the text was encoded with.
-      config: settings; they go into the files' sidecars, with the vocabulary's.
-      paths: files to write.
-    Returns:
-      Statistics of the rows.
+      maker, plan, outputs: of all shards.
+      numbers: of the shards to make.
+      workers: the processes that do it.
+      progress: called with the number of blocks of which rows were made.
+      metadata: for all sidecars.
     Raises:
-      ValueError: the text is too short to give each file a row.
+      ValueError: a shard has no row.
       OSError: a file cannot be written.
     """
-    # Short text gets smaller blocks, so that there are some for each file.
-    pieces_per_file = len(corpus.ids) * config.dupe_factor // len(paths)
-    blocks = corpus.cut(min(_PIECES_PER_BLOCK, max(1, pieces_per_file // 2)))
-    parts = list(itertools.product(range(len(blocks)), range(config.dupe_factor)))
-    if len(parts) < len(paths):
-        raise ValueError(
-            f"The text is too short for {len(paths)} output files: name at most "
-            f"{len(parts)}."
-        )
-    dealt = config.rng(ASSIGNMENT).permutation(len(parts))
-    total = Statistics()
-    with tqdm(total=len(parts), unit="block", desc="rows", disable=None) as progress:
-        for index, path in enumerate(paths):
-            statistics = Statistics()
-            made = []
-            for part in dealt[index :: len(paths)]:
-                block, duplicate = parts[part]
-                rng = config.rng(ROWS, block, duplicate)
-                text = corpus.block(*blocks[block])
-                made.append(make_rows(text, tokenizer, config, rng, statistics))
-                progress.update()
-            _write_file(path, made, tokenizer, config, index, statistics)
-            total.merge(statistics)
-    return total
+    workers.share(maker)
+    ready: deque[Task] = deque()
+    unfinished: set[Generator] = set()
+    waiting = iter(numbers)
+
+    def advance(steps: Generator, results: list | None) -> None:
+        try:
+            tasks = steps.send(results)
+        except StopIteration:
+            unfinished.remove(steps)
+            return
+        stage = _Stage(steps, [None] * len(tasks), len(tasks))
+        noted = [
+            task._replace(note=(stage, index, task.note))
+            for index, task in enumerate(tasks)
+        ]
+        # To the front: a shard that is begun is finished before the next one.
+        ready.extendleft(reversed(noted))
+
+    def next_task() -> Task | None:
+        if not ready and (number := next(waiting, None)) is not None:
+            steps = _shard_steps(maker, plan, outputs.paths[number], number, metadata)
+            unfinished.add(steps)
+            advance(steps, None)
+        return ready.popleft() if ready else None
+
+    def done(task: Task, result: Any) -> None:
+        stage, index, blocks = task.note
+        progress(blocks)
+        stage.results[index] = result
+        stage.missing -= 1
+        if not stage.missing:
+            advance(stage.steps, stage.results)
+
+    try:
+        workers.run(next_task, done)
+    finally:
+        for steps in unfinished:
+            steps.close()
 
 
-def _write_file(
-    path: str,
-    made: list[dict[str, np.ndarray]],
-    tokenizer: AlbertTokenizer,
-    config: PretrainingDataConfig,
-    index: int,
-    statistics: Statistics,
-) -> None:
-    if not statistics.rows:
-        raise ValueError(
-            f"No row for {path}: every document is a single word or there are more "
-            "files than rows. Give longer text or fewer files."
-        )
-    features = records.pretraining_features(
-        config.max_seq_length, config.masking.max_predictions_per_seq
-    )
-    order = config.rng(SHUFFLE, index).permutation(statistics.rows)
-    metadata = {
-        **tokenizer.metadata(),
-        **config.settings(),
-        "statistics": {k: v for k, v in statistics.as_dict().items() if v},
-    }
-    records.write_records(path, _shuffled(made, order), features, metadata)
+@dataclass
+class _Stage:
+    """Tasks of a shard that may be done in any order, and their results so far."""
+
+    steps: Generator
+    results: list
+    missing: int
 
 
-def _shuffled(
-    made: list[dict[str, np.ndarray]], order: np.ndarray
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the rows of several blocks in the given order of all of them."""
-    columns = {
-        name: np.concatenate([block[name] for block in made]) for name in made[0]
-    }
-    for row in order:
-        yield {name: values[row] for name, values in columns.items()}
+def _shard_steps(
+    maker: RowMaker, plan: RowPlan, path: str, number: int, metadata: dict
+) -> Generator[list[Task], list, None]:
+    """Yields the tasks of one stage after the other and is sent their results."""
+    row_blocks = plan.row_blocks(number)
+    buckets = -(-len(row_blocks) * plan.rows_per_block // _ROWS_PER_BUCKET)
+    size = min(max(len(row_blocks) // _RUNS_PER_SHARD, 1), _BLOCKS_PER_RUN)
+    with _work_place(maker.text.folder, path, number) as (folder, partial):
+        starts = range(0, len(row_blocks), size)
+        batches = [row_blocks[start : start + size] for start in starts]
+        runs: list[Run] = yield [
+            Task(make_run, (f"{folder}/{i:05d}", batch, buckets), len(batch))
+            for i, batch in enumerate(batches)
+        ]
+        statistics = Statistics()
+        for run in runs:
+            statistics.merge(run.statistics)
+        if not statistics.rows:
+            raise ValueError(
+                f"No row for {path}: every document is a single word or there are more "
+                "files than rows. Give longer text or fewer files."
+            )
+        tasks, offset = [], 0
+        for bucket, slices in enumerate(
+            zip(*(run.slices for run in runs), strict=True)
+        ):
+            task = (slices, partial, offset, (number, bucket))
+            tasks.append(Task(write_bucket, task, 0))
+            offset += sum(part.end - part.begin for part in slices)
+        yield tasks
+        numbers = {k: v for k, v in statistics.as_dict().items() if v}
+        sidecar = {**metadata, "shard": number, "statistics": numbers}
+        yield [Task(publish_shard, (partial, path, statistics.rows, sidecar), 0)]
+
+
+@contextlib.contextmanager
+def _work_place(text_folder: str, path: str, number: int) -> Iterator[tuple[str, str]]:
+    """A folder for a shard's runs, and a file beside its path; removed in the end."""
+    folder, name = os.path.split(path)
+    runs = os.path.join(text_folder, f"rows-{number:05d}")
+    partial = os.path.join(folder, f".{name}.partial")
+    with exclusive(f"{runs}.lock", path):
+        # What a killed run left. Its names are not used again, since a worker of it
+        # may still be about to write.
+        for left in glob.glob(glob.escape(runs) + "-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        for left in glob.glob(glob.escape(partial) + "-*"):
+            os.unlink(left)
+        runs = tempfile.mkdtemp(prefix=f"{os.path.basename(runs)}-", dir=text_folder)
+        partial = f"{partial}-{runs.rpartition('-')[2]}"
+        try:
+            with records.writing(path), open(partial, "xb"):
+                pass
+            yield runs, partial
+        finally:
+            shutil.rmtree(runs, ignore_errors=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(partial)

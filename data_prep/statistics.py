@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -16,7 +17,7 @@ class Statistics:
       row_pieces: pieces in them but for padding, special pieces included.
       padding_pieces: padding in them.
       truncated_pieces: text that did not fit its row.
-      order_labels: rows by the order of their segments.
+      pair_labels: rows by what their two segments are.
       ngrams_drawn, ngrams_placed: by words; see `masking.MaskedRows`.
       replacements: masked pieces by what became of them: mask, kept, random.
       skipped: what was left out or cut, by reason.
@@ -30,7 +31,7 @@ class Statistics:
     row_pieces: int = 0
     padding_pieces: int = 0
     truncated_pieces: int = 0
-    order_labels: Counter = field(default_factory=Counter)
+    pair_labels: Counter = field(default_factory=Counter)
     ngrams_drawn: Counter = field(default_factory=Counter)
     ngrams_placed: Counter = field(default_factory=Counter)
     replacements: Counter = field(default_factory=Counter)
@@ -45,6 +46,17 @@ class Statistics:
             else:
                 setattr(self, item.name, mine + added)
 
+    @classmethod
+    def from_dict(cls, values: Mapping) -> "Statistics":
+        """The inverse of `as_dict`, also after JSON, which makes keys text."""
+        made = cls()
+        for name, value in values.items():
+            if isinstance(value, Mapping):
+                keys = (int(k) if k.isdecimal() else k for k in map(str, value))
+                value = Counter(dict(zip(keys, value.values(), strict=True)))
+            setattr(made, name, value)
+        return made
+
     def as_dict(self) -> dict:
         """The numbers as JSON values."""
         return {
@@ -52,21 +64,3 @@ class Statistics:
             for item in dataclasses.fields(self)
             for value in [getattr(self, item.name)]
         }
-
-    def table(self) -> str:
-        """The numbers as text, one a line; counts by kind with their shares."""
-        lines = []
-        for name, value in self.as_dict().items():
-            if isinstance(value, dict):
-                total = sum(value.values())
-                # What was skipped is of several units, so it has no shares.
-                share = "" if name == "skipped" else " ({:.1%})"
-                text = ", ".join(
-                    f"{key}: {count:,}{share.format(count / total)}"
-                    for key, count in value.items()
-                    if count
-                )
-            else:
-                text = f"{value:,}"
-            lines.append(f"{name.replace('_', ' '):<18}{text or 'none'}")
-        return "\n".join(lines)

@@ -310,7 +310,7 @@ def check_writable(model_prefix: str | os.PathLike) -> None:
 
 
 def _check_losses(counts: Counter, seen: int, sampled: int) -> None:
-    bad = sum(counts[r] for r in (corpus.BAD_UTF8, corpus.BAD_JSON, corpus.INVISIBLE))
+    bad = sum(counts[reason] for reason in corpus.LOSSES)
     share = bad / max(1, bad + seen) + counts[VANISHED] / max(1, sampled)
     if share > MAX_LOST_SHARE:
         details = ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -1,6 +1,10 @@
 """Measures training steps beside the machine's own rate of matrix products.
 
+<<<<<<< HEAD
     python run_scripts/benchmark_train.py --precisions=float32,bfloat16 \
+=======
+    python run_scripts/benchmark.py train --precisions=float32,bfloat16 \
+>>>>>>> main
         --albert_config_files=configs/albert_base.json --batch_sizes=8
 
 Every combination of the lists is a line of the table. `share` is the step's rate, at 6
@@ -22,8 +26,6 @@ from typing import Any
 from absl import flags
 from tqdm import tqdm
 
-import common_flags
-import performance_flags
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 
 FLAGS = flags.FLAGS
@@ -263,8 +265,3 @@ def benchmark_table(results: Sequence[dict[str, Any]]) -> str:
         for row in rows
     ]
     return "\n".join([*lines, json.dumps(list(results))])
-
-
-if __name__ == "__main__":
-    performance_flags.define_train_benchmark_flags()
-    common_flags.run(main)

@@ -1,5 +1,7 @@
 """Every flag of the scripts, defined once, in groups, and how a script runs.
 
+The flags of making and looking at pretraining data are in `data_flags.py`.
+
 A script calls the groups that it needs under `__main__` (a flag defined twice in
 one process is an error), passes its own defaults, and hands its `main` to `run`.
 """
@@ -21,14 +23,17 @@ _FLAG_MODULES = (__name__, "data_flags", "performance_flags")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def run(main) -> None:
+def run(main, words: str = "") -> None:
     """Parses the command line and calls `main()`; says errors in one line.
 
     Exit codes: 0 done, 1 a wrong value or file, 2 a wrong flag. `--verbosity=1` shows
     the traceback as well.
 
     Args:
-      main: a function without arguments that reads `FLAGS`.
+      main: a function that reads `FLAGS`; without arguments, or with one if there are
+        words.
+      words: what the command line has besides flags, for its usage line: then `main`
+        gets a list of them, at least one. Empty: nothing.
     """
 
     def parse(arguments):
@@ -40,15 +45,20 @@ def run(main) -> None:
 
     def guarded(arguments):
         try:
-            if len(arguments) > 1:
+            if words and len(arguments) < 2:
+                raise flags.Error(f"Usage: {os.path.basename(arguments[0])} {words}")
+            if len(arguments) > 1 and not words:
                 raise flags.Error(f"Unknown argument {arguments[1]!r}: flags start --.")
             if not FLAGS["verbosity"].present:
                 # Libraries report each of their steps; a script's own lines are prints.
                 logging.set_verbosity(logging.WARNING)
-            main()
+            main(arguments[1:]) if words else main()
         except flags.Error as error:
             _print_error(error)
             sys.exit(2)
+        except KeyboardInterrupt:
+            print("Interrupted.", file=sys.stderr)
+            sys.exit(130)
         except Exception as error:
             if not isinstance(error, _expected_errors()):
                 raise
@@ -67,7 +77,14 @@ def run(main) -> None:
 def _expected_errors() -> tuple:
     """Kinds of error that are about values and files, not about the code."""
     tensorflow = sys.modules.get("tensorflow")
-    return (ValueError, OSError, *([tensorflow.errors.OpError] if tensorflow else []))
+    # Sizes that no machine has end as the last two.
+    return (
+        ValueError,
+        OSError,
+        MemoryError,
+        RecursionError,
+        *([tensorflow.errors.OpError] if tensorflow else []),
+    )
 
 
 def _print_error(error: Exception) -> None:
@@ -89,7 +106,8 @@ def define_corpus_flags(required: bool = True, input_format: str = "lines") -> N
         sorted(corpus.INPUT_FORMATS),
         "lines: one sentence a line, a blank line between documents. raw: a file is a "
         "document, a blank line between paragraphs, sentences are found. jsonl: a JSON "
-        "object a line, its document under the key `text`, sentences are found.",
+        "object a line, its document under the key `text`, sentences are found. squad, "
+        "race: each passage of such JSON files is a document.",
     )
     flags.DEFINE_enum(
         "on_bad_text",
@@ -101,8 +119,7 @@ def define_corpus_flags(required: bool = True, input_format: str = "lines") -> N
     flags.DEFINE_string(
         "language",
         "en",
-        "Language of the text, as en or zh: its rules find the sentences of raw and "
-        "jsonl text.",
+        "Language of the text, as en or zh: its rules find sentences (not of lines).",
     )
 
 
@@ -117,7 +134,7 @@ def define_tokenizer_flags(cleaning: bool | None = True) -> None:
         "WordPiece vocabulary, a piece a line (the Chinese models have one). Not used "
         "where --spm_model_file is given.",
     )
-    define_text_cleaning_flags()
+    define_text_cleaning_flags(cleaning)
 
 
 def define_text_cleaning_flags(default: bool | None = True) -> None:
@@ -191,41 +208,6 @@ def define_max_predictions_flag() -> None:
     )
 
 
-def define_pretraining_data_flags() -> None:
-    """How pretraining rows are made; the original's names and defaults."""
-    flags.DEFINE_string(
-        "output_file",
-        None,
-        "TFRecord files to write, separated by commas. A sidecar FILE.json is written "
-        "beside each.",
-        required=True,
-    )
-    define_max_seq_length_flag(512)
-    define_max_predictions_flag()
-    flags.DEFINE_float(
-        "masked_lm_prob", 0.15, "Share of a row's pieces to mask, up to the maximum."
-    )
-    flags.DEFINE_integer("ngram", 3, "Longest run of words that is masked together.")
-    flags.DEFINE_bool(
-        "favor_shorter_ngram",
-        True,
-        "Probability of a run of n words is proportional to 1/n; if false, the same "
-        "weights are given out in reverse.",
-    )
-    flags.DEFINE_bool(
-        "do_whole_word_mask",
-        True,
-        "Mask all pieces of a word; if false, each piece counts as a word.",
-    )
-    flags.DEFINE_float(
-        "short_seq_prob", 0.1, "Share of rows that are made shorter at random."
-    )
-    flags.DEFINE_integer(
-        "dupe_factor", 40, "Times each document is used, with other pairs and masks."
-    )
-    define_random_seed_flag("Same seed, text and settings: same bytes in the output.")
-
-
 def define_record_flags() -> None:
     """Pretraining records to read."""
     flags.DEFINE_string(
@@ -276,6 +258,39 @@ def define_model_flags(checkpoint_required: bool = False) -> None:
         "--output_dir again.",
         required=checkpoint_required,
     )
+
+
+def define_config_override_flag() -> None:
+    """`--config_override`."""
+    flags.DEFINE_multi_string(
+        "config_override",
+        [],
+        "A value of the model's shape in the place of the file's, as "
+        "embedding_size=64 or ffn_groups=12. May be repeated.",
+    )
+
+
+def define_sharing_flags() -> None:
+    """How a model that is trained shares parameters, and what its weights come from."""
+    define_config_override_flag()
+    flags.DEFINE_bool(
+        "unshare",
+        False,
+        "Layers that share weights in --init_checkpoint may start as copies of them. "
+        "Where the configuration shares everything, every layer gets its own.",
+    )
+    flags.DEFINE_alias("init_from_group0", "unshare")
+
+
+def model_config():
+    """The shape that the flags of a model and of its sharing describe."""
+    from albert_tf.config import AlbertConfig
+
+    config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    config = config.override(FLAGS.config_override)
+    if FLAGS.unshare and not FLAGS.init_checkpoint:
+        raise flags.Error("--unshare needs the weights to copy: --init_checkpoint.")
+    return config.unshared() if FLAGS.unshare else config
 
 
 def define_export_flags() -> None:
@@ -344,6 +359,11 @@ def define_step_flags(precision: str = "float32") -> None:
         1,
         "Parts into which each device cuts its rows of a step to need less memory.",
     )
+    define_precision_flags(precision)
+
+
+def define_precision_flags(precision: str = "float32") -> None:
+    """How activations are computed and kept."""
     flags.DEFINE_enum(
         "precision",
         precision,
@@ -387,6 +407,20 @@ def define_optimizer_flags(**defaults) -> None:
     flags.DEFINE_integer(
         "start_warmup_step", 0, "Step at which warm-up starts; the rate is 0 before it."
     )
+
+
+def define_kill_test_flags() -> None:
+    """How hard the kill test tries."""
+    flags.DEFINE_integer("kills", 20, "Times that the run is killed.")
+    flags.DEFINE_float(
+        "max_minutes", 60.0, "Give up, with exit code 1, after so many minutes."
+    )
+    flags.DEFINE_string(
+        "work_dir",
+        "",
+        "New folder for the runs, which is left there. Empty: a temporary one.",
+    )
+    define_random_seed_flag("Draws the rows and the moments of the kills.")
 
 
 def define_random_seed_flag(help_text: str) -> None:

@@ -1,28 +1,28 @@
-"""Makes pretraining records of text: sentence-order pairs with n-gram masks.
+"""Makes pretraining records of text: pairs of segments with n-gram masks.
 
     python run_scripts/create_pretraining_data.py --input_file='text/*.txt' \
-        --input_format=raw --spm_model_file=vocabulary.model --output_file=a.tfrecord
+        --input_format=raw --spm_model_file=vocabulary.model \
+        --output_file=data/train.tfrecord@64
 
-Each output file gets a sidecar FILE.json with its settings and numbers.
+Each output file gets a sidecar FILE.json with its settings and numbers. A run that was
+killed goes on where it was when it is started again. --dry_run tells rows and bytes.
 """
 
-import os
-
 from absl import flags, logging
-from tqdm import tqdm
 
 import common_flags
+import data_flags
 from data_prep import corpus
+from data_prep.estimate import estimate, estimate_table
+from data_prep.job import Job, make_pretraining_data
 from data_prep.masking import MaskingConfig
-from data_prep.pretraining import PretrainingDataConfig
-from data_prep.shards import expand_outputs, write_record_files
-from data_prep.statistics import Statistics
-from data_prep.store import tokenize_sentences
+from data_prep.outputs import expand_outputs
+from data_prep.report import report_table, unknown_warning
+from data_prep.settings import PretrainingDataConfig
+from data_prep.text import TextConfig
+from data_prep.workers import default_count
 
 FLAGS = flags.FLAGS
-
-# More unknown pieces than this share mean that vocabulary and text do not fit.
-MAX_UNKNOWN_SHARE = 0.02
 
 
 def config_from_flags() -> PretrainingDataConfig:
@@ -31,6 +31,7 @@ def config_from_flags() -> PretrainingDataConfig:
         short_seq_prob=FLAGS.short_seq_prob,
         dupe_factor=FLAGS.dupe_factor,
         random_seed=FLAGS.random_seed,
+        pair_objective=data_flags.pair_objective(),
         masking=MaskingConfig(
             max_predictions_per_seq=FLAGS.max_predictions_per_seq,
             masked_lm_prob=FLAGS.masked_lm_prob,
@@ -41,44 +42,37 @@ def config_from_flags() -> PretrainingDataConfig:
     )
 
 
-def read_corpus(tokenizer, config, statistics):
-    """Reads and encodes the input, with a bar over its bytes."""
-    paths = corpus.expand_inputs(FLAGS.input_file)
-    size = sum(os.path.getsize(path) for path in paths)
-    bar = tqdm(total=size, unit="B", unit_scale=True, desc="text", disable=None)
-    with bar as progress:
-        sentences = corpus.read_sentences(
-            paths,
-            FLAGS.input_format,
-            on_bad_text=FLAGS.on_bad_text,
-            language=FLAGS.language,
-            counts=statistics.skipped,
-            progress=progress.update,
-        )
-        return tokenize_sentences(
-            sentences, tokenizer, config.max_text_pieces, statistics
-        )
+def job_from_flags() -> Job:
+    config = config_from_flags()
+    text_config = TextConfig(FLAGS.input_format, FLAGS.on_bad_text, FLAGS.language)
+    return Job(
+        input_paths=corpus.expand_inputs(FLAGS.input_file),
+        text_config=text_config,
+        tokenizer=common_flags.make_tokenizer(),
+        config=config,
+        outputs=expand_outputs(
+            FLAGS.output_file, FLAGS.shard_range, check=not FLAGS.dry_run
+        ),
+        num_workers=FLAGS.num_workers or default_count(),
+        work_dir=FLAGS.work_dir,
+    )
 
 
 def main():
-    config = config_from_flags()
-    output_files = expand_outputs(FLAGS.output_file)
-    tokenizer = common_flags.make_tokenizer()
-    statistics = Statistics()
-    text = read_corpus(tokenizer, config, statistics)
-    statistics.merge(write_record_files(text, tokenizer, config, output_files))
-    print(statistics.table())
-    unknown = statistics.unknown_pieces / statistics.pieces
-    if unknown > MAX_UNKNOWN_SHARE:
-        logging.warning(
-            "%.1f %% of the pieces are unknown to the vocabulary: check that it was "
-            "made for this text, and --do_lower_case.",
-            100 * unknown,
-        )
+    job = job_from_flags()
+    if FLAGS.dry_run:
+        report = estimate(job)
+        print(estimate_table(report))
+    else:
+        report = make_pretraining_data(job)
+        print(report_table(report))
+    if warning := unknown_warning(report):
+        logging.warning("%s", warning)
 
 
 if __name__ == "__main__":
     common_flags.define_corpus_flags()
     common_flags.define_tokenizer_flags()
-    common_flags.define_pretraining_data_flags()
+    data_flags.define_pretraining_data_flags()
+    data_flags.define_data_run_flags()
     common_flags.run(main)

@@ -22,13 +22,20 @@ def main():
     prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
     folder = Path(prefix).parent
     config_file = FLAGS.albert_config_file or folder / "albert_config.json"
+    if not Path(config_file).is_file():
+        raise FileNotFoundError(
+            f"No {config_file} beside the checkpoint: pass --albert_config_file."
+        )
     report = export.export_encoder(
         AlbertConfig.from_json(config_file),
         prefix,
         FLAGS.export_dir,
         export.read_tokenizer_settings(folder),
     )
-    print(f"Exported {prefix} to {FLAGS.export_dir}: {report}")
+    print(
+        f"Exported the encoder of {prefix} to {FLAGS.export_dir}: {len(report.loaded)} "
+        f"variables; {len(report.unused)} of its heads left out."
+    )
 
 
 if __name__ == "__main__":

@@ -1,55 +1,73 @@
 #!/usr/bin/env bash
 # Sets up and does the main job: raw text -> vocabulary -> records -> pretrained ALBERT
-# -> its evaluation -> SavedModel -> an answer. About ten minutes on two cores.
-#
-#   run_scripts/quickstart.sh                          on prose that Python carries
-#   run_scripts/quickstart.sh --input='books/*.txt'    on text of your own
-#
-# Options: --input=FILES (comma list, globs), --input_format=raw|lines|jsonl,
-# --output_dir=DIR (default: quickstart_output), --num_train_steps=N.
-# Each step is skipped if its output is there; training resumes where it was.
+# -> its evaluation -> SavedModel -> an answer. About five minutes on two cores, after
+# the set-up.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/set_up.sh"
 
-input="" input_format=raw output="quickstart_output" steps=1000
+usage="Usage: run_scripts/quickstart.sh [options]
+  --input=FILES          your own text: files, comma lists, globs (quote them);
+                         without it, prose that Python carries
+  --input_format=FORMAT  raw (the default), lines or jsonl
+  --language=CODE        language of the text (en)
+  --output_dir=DIR       where all of it goes (quickstart_output)
+  --vocab_size=N         pieces of the vocabulary (2000)
+  --num_train_steps=N    optimizer steps (1500)
+What is there already is kept; training that was stopped goes on where it was."
+
+input="" input_format=raw language=en output=quickstart_output vocab_size=2000 steps=1500
 for option in "$@"; do
   case "$option" in
     --input=?*) input="${option#*=}" ;;
     --input_format=?*) input_format="${option#*=}" ;;
+    --language=?*) language="${option#*=}" ;;
     --output_dir=?*) output="${option#*=}" ;;
+    --vocab_size=?*) vocab_size="${option#*=}" ;;
     --num_train_steps=?*) steps="${option#*=}" ;;
-    *) echo "ERROR: Unknown option $option: see the head of this script." >&2; exit 2 ;;
+    --help) echo "$usage"; exit 0 ;;
+    *) printf 'ERROR: Unknown option %s\n%s\n' "$option" "$usage" >&2; exit 2 ;;
   esac
 done
+for number in "$vocab_size" "$steps"; do
+  if ! [[ "$number" =~ ^[1-9][0-9]*$ ]]; then
+    echo "ERROR: $number is not a whole number above 0." >&2
+    exit 2
+  fi
+done
 
+source "$(dirname "${BASH_SOURCE[0]}")/set_up.sh"
 scripts="$repository/run_scripts"
-config="$repository/configs/albert_tiny.json"
-vocab_size="$(python -c "import json; print(json.load(open('$config'))['vocab_size'])")"
 lengths=(--max_seq_length=128 --max_predictions_per_seq=20)
 vocabulary="$output/vocabulary.model"
+config="$output/albert_config.json"
 
 step() { printf '\n== %s\n' "$*"; }
 
+# missing FILE: whether a step has to make it.
+missing() {
+  if [ -e "$1" ]; then echo "$1 is there already."; return 1; fi
+}
+
 step "Text"
-if [ ! -f "$output/text/eval.jsonl" ]; then
-  python "$scripts/quickstart_corpus.py" --input_file="$input" \
-    --input_format="$input_format" --output_dir="$output/text"
-fi
+python "$scripts/quickstart_corpus.py" --input_file="$input" --language="$language" \
+  --input_format="$input_format" --output_dir="$output/text" \
+  --albert_config_file="$repository/configs/albert_tiny.json" --vocab_size="$vocab_size"
 
 step "Vocabulary of $vocab_size pieces"
-if [ ! -f "$vocabulary" ]; then
+if missing "$vocabulary"; then
   python "$scripts/train_sentencepiece.py" --input_file="$output/text/train.jsonl" \
-    --input_format=jsonl --model_prefix="$output/vocabulary" --vocab_size="$vocab_size"
+    --input_format=jsonl --model_prefix="$output/vocabulary" \
+    --vocab_size="$vocab_size" --language="$language"
 fi
 
 for part in train eval; do
   step "Records: $part"
   copies=20
   if [ "$part" = eval ]; then copies=5; fi
-  if [ ! -f "$output/$part.tfrecord.json" ]; then
+  if missing "$output/$part.tfrecord.json"; then
     python "$scripts/create_pretraining_data.py" --input_format=jsonl \
       --input_file="$output/text/$part.jsonl" --spm_model_file="$vocabulary" \
-      --output_file="$output/$part.tfrecord" --dupe_factor="$copies" "${lengths[@]}"
+      --output_file="$output/$part.tfrecord" --dupe_factor="$copies" \
+      --language="$language" "${lengths[@]}"
   fi
 done
 
@@ -60,11 +78,19 @@ python "$scripts/run_pretraining.py" --do_eval --albert_config_file="$config" \
   --train_batch_size=32 --learning_rate=0.01 \
   --num_train_steps="$steps" --num_warmup_steps=$((steps / 10)) \
   --iterations_per_loop=100 --save_checkpoints_steps=500
+read -r status trained < <(python -c "
+import json
+results = json.load(open('$output/model/results.json'))
+print(results['status'].replace(' ', '-'), results['global_step'])")
+if [ "$status" != finished ]; then
+  echo "Training stopped at step $trained: the same command goes on from there."
+  exit 0
+fi
 
 step "SavedModel for TensorFlow Serving"
-if [ ! -d "$output/saved_model/1" ]; then
+if missing "$output/saved_model/$trained"; then
   python "$scripts/export_saved_model.py" --init_checkpoint="$output/model" \
-    --export_dir="$output/saved_model/1"
+    --export_dir="$output/saved_model/$trained"
 fi
 
 step "Result"

@@ -1,6 +1,6 @@
 """Writes the quick start's corpus: English prose that comes with every CPython.
 
-    python run_scripts/embedded_corpus.py --output_dir=DIR
+    python run_scripts/quickstart_corpus.py --output_dir=DIR
 
 The text is that of `help()`: the topics of `pydoc_data.topics`, a document each.
 Headings, code, grammar and tables are left out. Topics quote each other at length, so
@@ -23,6 +23,7 @@ from absl import flags
 
 import common_flags
 from albert_tf import records
+from albert_tf.config import AlbertConfig
 from data_prep import corpus
 
 FLAGS = flags.FLAGS
@@ -115,9 +116,11 @@ def own_documents(input_file: str, input_format: str, **options) -> list[str]:
 
 
 def write(path: Path, documents: list[str]) -> None:
-    """Writes documents as JSON lines; the file appears whole or not at all."""
+    """Writes documents as JSON lines, whole or not at all, and never over others."""
     lines = [json.dumps({"text": text}, ensure_ascii=False) for text in documents]
     content = "".join(line + "\n" for line in lines).encode("utf-8")
+    if path.exists() and path.read_bytes() != content:
+        raise ValueError(f"{path} holds other text: give another --output_dir.")
     records.write_whole(path, content)
     print(f"{path}: {len(documents)} documents, {len(content):,} bytes")
 
@@ -143,6 +146,11 @@ def main():
         )
     folder = Path(FLAGS.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
+    if FLAGS.albert_config_file:
+        config = AlbertConfig.from_json(FLAGS.albert_config_file)
+        config.replace(vocab_size=FLAGS.vocab_size).to_json(
+            folder.parent / "albert_config.json"
+        )
     write(folder / "train.jsonl", train)
     write(folder / "eval.jsonl", evaluation)
     for reason, count in sorted(counts.items()):
@@ -153,4 +161,10 @@ if __name__ == "__main__":
     flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
     common_flags.define_corpus_flags(required=False, input_format="raw")
     common_flags.define_random_seed_flag("Draws the evaluation documents.")
+    flags.DEFINE_string(
+        "albert_config_file",
+        "",
+        "A configuration to copy beside the folder, with the vocabulary's size.",
+    )
+    flags.DEFINE_integer("vocab_size", 2000, "Pieces of the vocabulary.")
     common_flags.run(main)

@@ -37,6 +37,29 @@ def commonest_piece_accuracy(folder: Path) -> float:
     return labels["eval"][commonest] / labels["eval"].total()
 
 
+def read_texts(folder: Path, part: str) -> list[str]:
+    """The documents of train.jsonl or eval.jsonl."""
+    with open(folder / "text" / f"{part}.jsonl", encoding="utf-8") as file:
+        return [json.loads(line)["text"] for line in file]
+
+
+def load_tokenizer(folder: Path):
+    from albert_tf.tokenization import AlbertTokenizer
+
+    return AlbertTokenizer(spm_model_file=str(folder / "vocabulary.model"))
+
+
+def unknown_share(folder: Path) -> float:
+    """Share of the evaluation text's pieces that the vocabulary lacks."""
+    tokenizer = load_tokenizer(folder)
+    pieces = Counter(
+        piece
+        for ids in tokenizer.encode_batch(read_texts(folder, "eval"))
+        for piece in ids
+    )
+    return pieces[tokenizer.unk_id] / pieces.total()
+
+
 def print_table(folder: Path) -> None:
     from albert_tf import records
 
@@ -45,31 +68,28 @@ def print_table(folder: Path) -> None:
         part: records.read_metadata(folder / f"{part}.tfrecord")
         for part in ("train", "eval")
     }
-    statistics = sidecars["train"]["statistics"]
-    unknown = statistics["unknown_pieces"] / statistics["pieces"]
     rows = {
         "rows, training": f"{sidecars['train']['rows']:,}",
         "rows, evaluation": f"{sidecars['eval']['rows']:,}",
-        "unknown pieces": f"{unknown:.2%}",
+        "unknown pieces": f"{unknown_share(folder):.2%}",
         "steps": f"{results['global_step']:,}",
-        "masked-LM accuracy": f"{results['masked_lm_accuracy']:.1%}",
-        "  commonest piece": f"{commonest_piece_accuracy(folder):.1%}",
-        "sentence-order accuracy": f"{results['sentence_order_accuracy']:.1%}",
     }
-    if "train" in results:
-        speed = f"{results['train']['steps_per_second']:.1f}"
-        rows = {**rows, "steps a second": speed}
+    if results.get("train"):
+        batch_size = results["settings"]["train"]["train_batch_size"]
+        speed = results["train"]["examples_per_second"] / batch_size
+        rows["steps a second"] = f"{speed:.1f}"
+    rows["masked-LM accuracy"] = f"{results['masked_lm_accuracy']:.1%}"
+    rows["  commonest piece"] = f"{commonest_piece_accuracy(folder):.1%}"
+    rows["sentence-order accuracy"] = f"{results['sentence_order_accuracy']:.1%}"
     for name, value in rows.items():
         print(f"{name:<25}{value:>10}")
 
 
 def ask_model(folder: Path) -> None:
     from albert_tf import packing
-    from albert_tf.tokenization import AlbertTokenizer
 
-    with open(folder / "text" / "eval.jsonl", encoding="utf-8") as file:
-        sentence = " ".join(json.loads(file.readline())["text"].split()[:12])
-    tokenizer = AlbertTokenizer(spm_model_file=str(folder / "vocabulary.model"))
+    sentence = " ".join(read_texts(folder, "eval")[0].split()[:12])
+    tokenizer = load_tokenizer(folder)
     ids = tokenizer.encode(sentence)
     inputs = packing.pack_segments(
         ids,
@@ -81,7 +101,9 @@ def ask_model(folder: Path) -> None:
     )
     expressions = ";".join(f"{n}=[{v.tolist()}]" for n, v in inputs.items())
     command = [str(Path(sys.executable).with_name("saved_model_cli")), "run"]
-    command += ["--dir", str(folder / "saved_model" / "1"), "--tag_set", "serve"]
+    results = json.loads((folder / "model" / "results.json").read_text())
+    exported = folder / "saved_model" / str(results["global_step"])
+    command += ["--dir", str(exported), "--tag_set", "serve"]
     command += ["--signature_def", "serving_default", "--input_exprs", expressions]
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     answer = subprocess.run(command, capture_output=True, text=True, env=quiet)

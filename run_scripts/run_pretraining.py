@@ -5,10 +5,11 @@
         --albert_config_file=configs/albert_base.json [--tpu=local]
 """
 
+import os
+
 from absl import flags
 
 import common_flags
-from albert_tf.config import AlbertConfig
 
 FLAGS = flags.FLAGS
 
@@ -20,7 +21,9 @@ def main():
         raise flags.Error(
             "--do_eval beside --do_train needs rows of its own: --eval_input_file."
         )
-    model_config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    if not FLAGS.input_file and (FLAGS.do_train or not FLAGS.eval_input_file):
+        raise flags.Error("Name the records: --input_file.")
+    model_config = common_flags.model_config()
     longest = model_config.max_position_embeddings
     if FLAGS.max_seq_length > longest:
         raise ValueError(
@@ -42,21 +45,29 @@ def main():
     if FLAGS.do_eval:
         eval_file = FLAGS.eval_input_file or FLAGS.input_file
         eval_rows = common_flags.read_records(eval_file, expected)
+    if train_rows and eval_rows:
+        trained = {os.path.realpath(path) for path in train_rows.paths}
+        for path in eval_rows.paths:
+            if os.path.realpath(path) in trained:
+                raise ValueError(
+                    f"{path} is trained on: name other rows as --eval_input_file."
+                )
     optimizer_config = common_flags.optimizer_config()
     train_config = common_flags.train_config()
 
     # TensorFlow loads for seconds: not before the flags are known to be right.
     from albert_tf import strategies, training
-    from albert_tf.tasks import PRETRAINING
+    from albert_tf.tasks import MASKED_LM, PRETRAINING
 
     job = training.Job(
-        task=PRETRAINING,
+        task=PRETRAINING if FLAGS.sentence_order_loss else MASKED_LM,
         model_config=model_config,
         optimizer_config=optimizer_config,
         train_config=train_config,
         train_rows=train_rows,
         eval_rows=eval_rows,
         init_checkpoint=FLAGS.init_checkpoint,
+        unshare=FLAGS.unshare,
     )
     strategy = strategies.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
     training.run(job, strategy)
@@ -65,6 +76,13 @@ def main():
 if __name__ == "__main__":
     common_flags.define_record_flags()
     common_flags.define_model_flags()
+    common_flags.define_sharing_flags()
+    flags.DEFINE_bool(
+        "sentence_order_loss",
+        True,
+        "Train the sentence-order head too, which is next-sentence prediction on rows "
+        "made for that. If false, masked pieces alone.",
+    )
     common_flags.define_tokenizer_flags(cleaning=None)
     common_flags.define_max_seq_length_flag(512)
     common_flags.define_max_predictions_flag()

@@ -23,10 +23,11 @@ find_python() {
 
 if [ -z "${VIRTUAL_ENV:-}" ]; then
   environment="$repository/.venv"
-  if [ ! -x "$environment/bin/python" ]; then
+  # What a failed or interrupted attempt left has no activate or no pip.
+  if [ ! -f "$environment/bin/activate" ] || [ ! -x "$environment/bin/pip" ]; then
     python="$(find_python)" || exit 1
     echo "Making the virtual environment $environment with $python"
-    "$python" -m venv "$environment" ||
+    "$python" -m venv --clear "$environment" ||
       fail "No virtual environment could be made: install Python's venv package" \
         "(python3-venv on Debian and Ubuntu)."
   fi

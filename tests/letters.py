@@ -4,7 +4,7 @@ import numpy as np
 
 from data_prep.corpus import Sentence
 from data_prep.masking import MaskingConfig
-from data_prep.pretraining import PretrainingDataConfig
+from data_prep.settings import PretrainingDataConfig
 from data_prep.statistics import Statistics
 from data_prep.store import tokenize_sentences
 
@@ -33,6 +33,8 @@ class LetterTokenizer:
     def decode(self, ids):
         alphabet = "abcdefghijklmnopqrstuvwxyz"
         return "".join((alphabet + alphabet.upper())[each - 5] for each in ids)
+
+    vocab_size = 57
 
     def metadata(self):
         return {"vocabulary_sha256": "letters", "vocab_size": 57}
@@ -70,7 +72,15 @@ def tokenize(documents, max_sentence_pieces=10_000, statistics=None):
         for text in document
     )
     statistics = Statistics() if statistics is None else statistics
-    return tokenize_sentences(sentences, TOKENIZER, max_sentence_pieces, statistics)
+    segments = list(
+        tokenize_sentences(
+            sentences, TOKENIZER, max_sentence_pieces, statistics, 1 << 40
+        )
+    )
+    if not segments:
+        return None
+    corpus = segments[0].corpus
+    return corpus.block(0, len(corpus.sentence_offsets) - 1)
 
 
 def unmasked_ids(rows):

@@ -105,6 +105,17 @@ def test_order_depends_on_the_seed_and_not_on_the_batch_size(record_set):
     assert orders[SEED, 4] != orders[SEED + 1, 4]
 
 
+def test_order_does_not_depend_on_the_seed_of_the_program(record_set):
+    order = keys(training(record_set, 4, 8))
+    drawn = []
+    for seed in (1, 2, 1):
+        tf.random.set_seed(seed)
+        assert keys(training(record_set, 4, 8)) == order
+        drawn.append(float(tf.random.uniform([])))
+    # Nor does reading batches set it.
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
 def test_files_are_read_side_by_side(record_set, rows_in_order, monkeypatch):
     """A large set is shuffled within a window, which must not be one file's rows."""
     monkeypatch.setattr(batches, "_SHUFFLE_ROWS", 1)

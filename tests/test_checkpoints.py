@@ -121,8 +121,8 @@ def test_a_strict_load_names_what_is_missing_and_unused(shared, tmp_path):
     assert_equal_values(after, {name: tensors[name] for name in after})
 
 
-def test_a_checkpoint_of_fewer_groups_is_refused_with_a_short_list(shared):
-    model = model_for(shared, num_hidden_groups=3)
+def test_a_checkpoint_of_fewer_inner_groups_is_refused_with_a_short_list(shared):
+    model = model_for(shared, inner_group_num=3)
     with pytest.raises(ValueError, match=r"32 missing .* and 27 more") as caught:
         checkpoints.load_tf1_checkpoint(model, shared)
     assert "\n" not in str(caught.value) and "albert_config.json" in str(caught.value)

@@ -241,3 +241,30 @@ def test_settings_that_mean_all_or_none_may_be_zero():
 def test_a_run_needs_an_output_folder():
     with pytest.raises(ValueError, match="--output_dir"):
         TrainConfig("")
+
+
+def test_overrides_are_read_as_the_file_would_be():
+    config = tiny.tiny_config().override(
+        ["ffn_groups=2", "hidden_dropout_prob=0.5", "hidden_act=relu"]
+    )
+    expected = {"ffn_groups": 2, "hidden_dropout_prob": 0.5, "hidden_act": "relu"}
+    assert config == tiny.tiny_config(**expected)
+    for wrong, words in {
+        "ffn_group=2": "did you mean 'ffn_groups'",
+        "ffn_groups": "write it as key=value",
+        "ffn_groups=many": "ffn_groups must be a whole number",
+        "ffn_groups=3": "3 and 4",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            tiny.tiny_config().override([wrong])
+
+
+@pytest.mark.parametrize(("attention", "ffn"), [(None, None), (1, 1), (None, 1)])
+def test_a_model_that_shares_everything_can_be_unshared(attention, ffn):
+    config = tiny.tiny_config(attention_groups=attention, ffn_groups=ffn)
+    assert set(config.unshared().groups.values()) == {4}
+
+
+def test_a_model_with_groups_of_its_own_keeps_them_when_unshared():
+    config = tiny.tiny_config(attention_groups=2)
+    assert config.unshared() == config

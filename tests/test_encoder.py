@@ -307,3 +307,31 @@ def test_keras_configuration_round_trips():
     assert again.config == model.config
     for one, other in zip(model.variables, again.variables, strict=True):
         assert np.array_equal(one, other)
+
+
+def test_layers_that_share_a_block_are_traced_once():
+    batch = tiny_batch()
+
+    def operations(layers, **changes):
+        model = tiny_model(num_hidden_layers=layers, **changes)
+        graph = tf.function(model).get_concrete_function(batch).graph
+        return len(graph.get_operations())
+
+    a_layer = operations(5, num_hidden_groups=5) - operations(4, num_hidden_groups=4)
+    assert operations(24) - operations(4) < 20 * a_layer / 4
+
+
+def test_a_graph_drops_and_learns_as_eager_code_does():
+    model = tiny_model(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
+    batch = tiny_batch()
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            outputs = model(batch, training=True, dropout_seed=tf.constant([3, 4]))
+            total = tf.reduce_sum(outputs["sequence_output"][:, :, 1] ** 2)
+        return total, tape.gradient(total, model.blocks[0][0].variables)
+
+    (eager, eager_slopes), (graph, slopes) = gradients(), tf.function(gradients)()
+    np.testing.assert_allclose(graph, eager, rtol=1e-5)
+    for one, other in zip(slopes, eager_slopes, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)

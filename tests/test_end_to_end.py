@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ BOOK = ["The cat sat on the mat; it was a fine mat, said the cat.", "Who sat the
 
 def quickstart(*options, cwd):
     command = [str(ROOT / "run_scripts" / "quickstart.sh"), *options]
-    environment = os.environ | {"VIRTUAL_ENV": os.environ.get("VIRTUAL_ENV", "")}
+    # The environment of the tests, whether or not a shell has activated it.
+    path = os.pathsep.join([str(Path(sys.prefix) / "bin"), os.environ["PATH"]])
+    environment = os.environ | {"VIRTUAL_ENV": sys.prefix, "PATH": path}
     return subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True
     )
@@ -45,7 +48,7 @@ def test_every_stage_left_its_output(finished):
     assert results["global_step"] == 12
     rows = json.loads((folder / "eval.tfrecord.json").read_text())["rows"]
     assert results["eval_rows"] == rows > 100
-    extra = folder / "saved_model" / "1" / "assets.extra"
+    extra = folder / "saved_model" / "12" / "assets.extra"
     tokenizer = json.loads((extra / "tokenizer.json").read_text())
     assert tokenizer["vocab_size"] == 2000 and tokenizer["lower_case"] is True
     assert not list(folder.rglob(".*partial*"))
@@ -53,21 +56,30 @@ def test_every_stage_left_its_output(finished):
 
 def test_a_second_run_makes_nothing_anew(finished):
     folder, _ = finished
-    files = ["train.tfrecord", "vocabulary.model", "saved_model/1/saved_model.pb"]
+    files = ["train.tfrecord", "vocabulary.model", "saved_model/12/saved_model.pb"]
     before = [(folder / name).stat().st_mtime_ns for name in files]
     result = quickstart("--num_train_steps=12", cwd=folder.parent)
     assert result.returncode == 0, result.stderr
     assert [(folder / name).stat().st_mtime_ns for name in files] == before
-    assert "train | step:     12" in result.stdout
+    assert " eval | step:     12" in result.stdout
 
 
-def test_an_unknown_option_is_refused(tmp_path):
-    result = quickstart("--inptu=book.txt", cwd=tmp_path)
-    assert result.returncode == 2 and "--inptu" in result.stderr
+@pytest.mark.parametrize("option", ["--inptu=book.txt", "--num_train_steps=abc"])
+def test_a_wrong_option_is_refused(option, tmp_path):
+    result = quickstart(option, cwd=tmp_path)
+    assert result.returncode == 2 and option.split("=")[-1] in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_other_text_is_refused(finished, tmp_path):
+    folder, _ = finished
+    (tmp_path / "book.txt").write_text("\n\n".join(BOOK * 900))
+    result = quickstart("--input=book.txt", f"--output_dir={folder}", cwd=tmp_path)
+    assert result.returncode == 1 and "holds other text" in result.stderr
 
 
 def test_text_too_short_for_the_vocabulary_names_the_largest(tmp_path):
-    (tmp_path / "book.txt").write_text("\n\n".join(BOOK * 40))
+    (tmp_path / "book.txt").write_text("\n\n".join(BOOK * 900))
     result = quickstart("--input=book.txt", cwd=tmp_path)
     assert result.returncode == 1
     assert "vocab_size must be at most" in result.stderr

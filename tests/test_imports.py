@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LEVELS = {
     "config": 0,
     "records": 0,
+    "record_bytes": 0,
     "tokenization": 0,
     "tokenization_subwords": 0,
     "tokenization_graph": 0,
@@ -22,6 +23,7 @@ LEVELS = {
     "metrics": 0,
     "layers": 0,
     "rematerialize": 0,
+    "sharing": 0,
     "answers": 0,
     "encoder": 1,
     "models": 1,
@@ -29,6 +31,8 @@ LEVELS = {
     "checkpoints": 1,
     "batches": 1,
     "strategies": 1,
+    "similarity": 2,
+    "costs": 2,
     "tasks": 2,
     "train_step": 2,
     "loop": 2,
@@ -38,13 +42,14 @@ LEVELS = {
 SIBLINGS = {
     "layers": {"rematerialize"},
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
+    "records": {"record_bytes"},
     "models": {"encoder"},
     "train_step": {"tasks"},
     "loop": {"tasks", "train_step"},
     "training": {"tasks", "loop", "train_step"},
 }
 # Parts of one module: nobody else imports them.
-PRIVATE = {"tokenization_subwords", "tokenization_graph"}
+PRIVATE = {"tokenization_subwords", "tokenization_graph", "record_bytes"}
 FOR_DATA_PREP = {"tokenization", "packing", "records"}
 # What of tf-models-official is a library; its registries and trainers are not used.
 OFFICIAL = (
@@ -188,6 +193,8 @@ def test_the_library_imports_only_what_setup_installs():
         # Installed with tf-models-official, of the same repository and release.
         "orbit": "tf-models-official",
         "absl": "absl-py",
+        "google_crc32c": "google-crc32c",
+        "grpc": "grpcio",
         "jaxlib": "jax",
         "tensorflow_text": "tensorflow-text",
     }

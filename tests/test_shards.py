@@ -1,22 +1,19 @@
 """Record files hold all rows, shuffled, and the same bytes every time."""
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
-from letters import CONFIG, TOKENIZER, make_documents, tokenize, unmasked_segments
+from letters import CONFIG, TOKENIZER, make_documents, unmasked_segments
 
 from albert_tf import records
-from data_prep import pretraining, shards
-from data_prep.pretraining import PretrainingDataConfig
+from data_prep import locks, runs, settings, shards, store
+from data_prep.job import Job, make_pretraining_data
+from data_prep.outputs import expand_outputs
+from data_prep.settings import PretrainingDataConfig
 from data_prep.statistics import Statistics
-
-ROOT = Path(__file__).resolve().parents[1]
+from data_prep.text import TextConfig
 
 
 @pytest.fixture(scope="module")
@@ -24,177 +21,266 @@ def documents():
     return make_documents(700, np.random.default_rng(1))
 
 
-def test_rows_read_back_are_the_rows_made(documents, tmp_path):
-    text = tokenize(documents[:80])
-    path = tmp_path / "rows.tfrecord"
-    statistics = shards.write_record_files(text, TOKENIZER, CONFIG, [str(path)])
-    read = list(records.read_rows(path))
-    assert len(read) == statistics.rows > 0
-    (block,) = text.cut(1 << 16)
-    made = [
-        pretraining.make_rows(
-            text.block(*block),
-            TOKENIZER,
-            CONFIG,
-            CONFIG.rng(pretraining.ROWS, 0, duplicate),
-            Statistics(),
-        )
-        for duplicate in range(CONFIG.dupe_factor)
-    ]
+def write_text(path, documents):
+    path.parent.mkdir(exist_ok=True, parents=True)
+    text = "\n\n".join("\n".join(document) for document in documents)
+    # A file that stays as it is keeps its time.
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+    return str(path)
 
-    def fingerprint(row):
-        return tuple(np.concatenate([row[name].ravel() for name in sorted(row)]))
 
-    expected = Counter(
-        fingerprint({name: values[index] for name, values in rows.items()})
-        for rows in made
-        for index in range(len(rows["input_ids"]))
+def make_job(documents, config, folder, files=2, workers=1, shard_range=""):
+    return Job(
+        input_paths=[write_text(folder / "text.txt", documents)],
+        text_config=TextConfig("lines"),
+        tokenizer=TOKENIZER,
+        config=config,
+        outputs=expand_outputs(f"{folder}/out/rows@{files}", shard_range),
+        num_workers=workers,
     )
-    assert Counter(map(fingerprint, read)) == expected
 
 
-def test_rows_are_shuffled_over_the_whole_file(tmp_path):
-    text = tokenize([[chr(97 + place) * 9 + " z"] for place in range(26)])
-    config = PretrainingDataConfig(max_seq_length=17, dupe_factor=20)
-    path = tmp_path / "rows.tfrecord"
-    shards.write_record_files(text, TOKENIZER, config, [str(path)])
-    order = []
-    for row in records.read_rows(path):
-        (segments,) = unmasked_segments({name: v[None] for name, v in row.items()})
-        letters = "".join(segments).lower().replace("z", "")
-        order.append(ord((letters or "z")[0]) - 97)
-    assert len(order) == 520
-    assert abs(np.corrcoef(order, np.arange(520) % 26)[0, 1]) < 0.2
-    assert abs(np.corrcoef(order, np.arange(520))[0, 1]) < 0.2
+def make(*args, **options):
+    """Makes records of documents; returns their paths and the report."""
+    job = make_job(*args, **options)
+    report = make_pretraining_data(job)
+    return job.outputs.paths, report
 
 
-def write(documents, config, folder, files=2):
-    text = tokenize(documents, config.max_text_pieces)
-    paths = [str(folder / f"{index}.tfrecord") for index in range(files)]
-    shards.write_record_files(text, TOKENIZER, config, paths)
+def digests(paths):
     return [records.sha256(path) for path in paths]
 
 
+def fingerprint(row):
+    return tuple(np.concatenate([row[name].ravel() for name in sorted(row)]))
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """A list that gets the text and the plan of each job."""
+    found = []
+
+    def keep(text, config, count):
+        segments = [text.load(segment) for segment in range(len(text.names))]
+        plan = shards.plan_rows(text, config, count)
+        found.append((text, segments, plan))
+        return plan
+
+    monkeypatch.setattr("data_prep.job.plan_rows", keep)
+    return found
+
+
+def test_rows_read_back_are_the_rows_made(documents, tmp_path, monkeypatch, plans):
+    # Many runs and buckets, so that rows could get lost between them.
+    monkeypatch.setattr(shards, "_ROWS_PER_BUCKET", 37)
+    monkeypatch.setattr(shards, "_ROWS_PER_BLOCK", 11)
+    job = make_job(documents[:200], CONFIG, tmp_path, files=3)
+    report = make_pretraining_data(job)
+    ((text, (segment,), plan),) = plans
+    maker = runs.RowMaker(TOKENIZER, CONFIG, text)
+    expected = Counter()
+    for number, (_, first, end) in enumerate(plan.blocks.tolist()):
+        for duplicate in range(CONFIG.dupe_factor):
+            block = runs.RowBlock(0, first, end, number, duplicate)
+            rng = CONFIG.rng(settings.ROWS, number, duplicate)
+            rows = runs.block_rows(maker, segment, block, rng, Statistics())
+            expected.update(
+                fingerprint({name: values[index] for name, values in rows.items()})
+                for index in range(len(rows["input_ids"]))
+            )
+    read = Counter(
+        fingerprint(row)
+        for path in job.outputs.paths
+        for row in records.read_rows(path)
+    )
+    assert read == expected
+    assert report["rows"] == sum(read.values()) > 500
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_a_plan_deals_every_block_and_duplicate_once():
+    config = PretrainingDataConfig(dupe_factor=7)
+    blocks = np.arange(33).reshape(11, 3)
+    dealt = config.rng(settings.ASSIGNMENT).permutation(77)
+    plan = shards.RowPlan(blocks, 128, dealt, 5, 7)
+    parts = [plan.row_blocks(shard) for shard in range(5)]
+    assert sorted(map(len, parts)) == [15, 15, 15, 16, 16]
+    pairs = {(part.block, part.duplicate) for shard in parts for part in shard}
+    assert pairs == {
+        (block, duplicate) for block in range(11) for duplicate in range(7)
+    }
+    assert all(
+        [part.segment, part.first, part.end] == blocks[part.block].tolist()
+        for shard in parts
+        for part in shard
+    )
+
+
+@pytest.mark.parametrize("rows_per_bucket", [10_000, 50])
+def test_rows_are_shuffled_over_the_whole_file(rows_per_bucket, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "_ROWS_PER_BUCKET", rows_per_bucket)
+    letters = [[chr(97 + place) * 9 + " z"] for place in range(26)]
+    config = PretrainingDataConfig(max_seq_length=17, dupe_factor=20)
+    (path,), _ = make(letters, config, tmp_path, files=1)
+    order = []
+    for row in records.read_rows(path):
+        (segments,) = unmasked_segments({name: v[None] for name, v in row.items()})
+        found = "".join(segments).lower().replace("z", "")
+        order.append(ord((found or "z")[0]) - 97)
+    assert len(order) == 520
+    assert abs(np.corrcoef(order, np.arange(520))[0, 1]) < 0.2
+    assert abs(np.corrcoef(order, np.arange(520) % 26)[0, 1]) < 0.2
+    neighbours = np.corrcoef(order[:-1], order[1:])[0, 1]
+    assert abs(neighbours) < 0.2
+
+
 def test_same_seed_same_bytes_other_seed_other_bytes(documents, tmp_path):
-    same = write(documents[:90], CONFIG, tmp_path / "a")
-    assert write(documents[:90], CONFIG, tmp_path / "b") == same
-    sidecars = [(tmp_path / name / "0.tfrecord.json").read_bytes() for name in "ab"]
+    same, _ = make(documents[:90], CONFIG, tmp_path / "a")
+    again, _ = make(documents[:90], CONFIG, tmp_path / "b")
+    assert digests(same) == digests(again)
+    sidecars = [records.sidecar_path(paths[0]).read_bytes() for paths in (same, again)]
     assert sidecars[0] == sidecars[1]
     other = PretrainingDataConfig(**{**vars(CONFIG), "random_seed": 54321})
-    assert not set(write(documents[:90], other, tmp_path / "c")) & set(same)
+    assert not set(digests(make(documents[:90], other, tmp_path / "c")[0])) & set(
+        digests(same)
+    )
 
 
 def test_files_share_the_rows(documents, tmp_path):
-    write(documents, CONFIG, tmp_path, files=4)
-    counts = [
-        records.read_metadata(tmp_path / f"{index}.tfrecord")["rows"]
-        for index in range(4)
-    ]
+    paths, _ = make(documents, CONFIG, tmp_path, files=4)
+    counts = [records.read_metadata(path)["rows"] for path in paths]
     assert min(counts) > 0.5 * max(counts) > 0
 
 
 def test_the_sidecar_tells_vocabulary_settings_and_numbers(documents, tmp_path):
-    write(documents[:20], CONFIG, tmp_path, files=1)
-    sidecar = json.loads((tmp_path / "0.tfrecord.json").read_text())
+    (path,), report = make(documents[:20], CONFIG, tmp_path, files=1)
+    sidecar = records.read_metadata(path)
     assert sidecar["vocabulary_sha256"] == "letters"
     assert sidecar["max_seq_length"] == 67
     assert sidecar["max_predictions_per_seq"] == 11
     assert sidecar["random_seed"] == 12345
-    assert sidecar["statistics"]["rows"] == sidecar["rows"]
-    assert "documents" not in sidecar["statistics"]
+    assert sidecar["pair_objective"] == "sop"
+    assert sidecar["statistics"]["rows"] == sidecar["rows"] == report["rows"]
+    assert sidecar["text"]["documents"] == 20
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["documents"] == 20
 
 
 def test_more_files_than_rows_are_an_error(tmp_path):
     with pytest.raises(ValueError, match="too short for 50 output files"):
-        write([["a b c"], ["d e"]], CONFIG, tmp_path, files=50)
-    assert not list(tmp_path.iterdir())
+        make([["a b c"], ["d e"]], CONFIG, tmp_path, files=50)
+    assert not list((tmp_path / "out").glob("rows*"))
 
 
 def test_text_without_a_row_is_an_error_and_leaves_no_file(tmp_path):
     with pytest.raises(ValueError, match="No row for"):
-        write([["a"], ["b"]], CONFIG, tmp_path, files=1)
-    assert not list(tmp_path.iterdir())
+        make([["a"], ["b"]], CONFIG, tmp_path, files=1)
+    assert not list((tmp_path / "out").glob("rows*"))
 
 
-@pytest.mark.parametrize("outputs", ["", " , ", "a,b,./a"])
+def test_one_document_is_too_little_for_next_sentence_pairs(documents, tmp_path):
+    config = PretrainingDataConfig(**{**vars(CONFIG), "pair_objective": "nsp"})
+    with pytest.raises(ValueError, match="pair_objective=nsp"):
+        make(documents[:1], config, tmp_path, files=1)
+
+
+# Next-sentence pairs.
+
+
+def test_random_segments_come_from_another_document(tmp_path, monkeypatch, plans):
+    """Every document is of one letter, in any block, segment and part."""
+    monkeypatch.setattr(store, "_SENTENCES_PER_BATCH", 40)
+    monkeypatch.setattr("data_prep.text.tokenize_sentences.__defaults__", (400,))
+    monkeypatch.setattr(shards, "_ROWS_PER_BLOCK", 9)
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(1, 30, 26)
+    sizes[7] = 300  # fills several segments
+    documents = [
+        [" ".join([chr(97 + place) * 3] * 4) for _ in range(size)]
+        for place, size in enumerate(sizes)
+    ]
+    settings = {"pair_objective": "nsp", "dupe_factor": 4}
+    config = PretrainingDataConfig(**{**vars(CONFIG), **settings})
+    paths, report = make(documents, config, tmp_path)
+    seen = Counter()
+    for path in paths:
+        for row in records.read_rows(path):
+            ((first, second),) = unmasked_segments({k: v[None] for k, v in row.items()})
+            assert len(set(first.lower())) == len(set(second.lower())) == 1
+            is_random = first[0].lower() != second[0].lower()
+            assert is_random == row["next_sentence_labels"].item()
+            seen[second[0].lower() if is_random else None] += 1
+    rows = sum(seen.values())
+    assert seen[None] / rows == pytest.approx(0.5, abs=0.05)
+    assert report["pair_labels"] == {"next": seen[None], "random": rows - seen[None]}
+    # All documents take part, not only those near by.
+    assert len(seen) == 27
+    ((text, _, plan),) = plans
+    assert len(text.names) > 4 and len(plan.blocks) > 8
+    assert text.first_documents[-1] == 26 and any(text.continues)
+
+
+def test_pairs_in_order_have_label_0(documents, tmp_path):
+    config = PretrainingDataConfig(**{**vars(CONFIG), "pair_objective": "none"})
+    (path,), report = make(documents[:50], config, tmp_path, files=1)
+    texts = " ".join("".join(map(TOKENIZER.words, d)) for d in documents[:50])
+    compared = 0
+    for row in records.read_rows(path):
+        assert row["next_sentence_labels"].item() == 0
+        ((first, second),) = unmasked_segments({k: v[None] for k, v in row.items()})
+        if row["input_mask"].sum() < config.max_seq_length:
+            assert first + second in texts
+            compared += 1
+    assert compared > 50
+    assert report["pair_labels"]["in order"] == report["rows"]
+
+
+# Names.
+
+
+@pytest.mark.parametrize("names", ["", " , ", "a,b,./a"])
 def test_output_names_that_are_missing_or_double_are_refused(
-    outputs, monkeypatch, tmp_path
+    names, monkeypatch, tmp_path
 ):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="each once"):
-        shards.expand_outputs(outputs)
+        expand_outputs(names)
 
 
 def test_output_folders_are_made_and_a_folder_is_no_output(tmp_path):
     paths = f"{tmp_path}/x/a, {tmp_path}/y/b"
-    assert shards.expand_outputs(paths) == [f"{tmp_path}/x/a", f"{tmp_path}/y/b"]
+    expected = (f"{tmp_path}/x/a", f"{tmp_path}/y/b")
+    assert expand_outputs(paths).own_paths == expected
     assert (tmp_path / "y").is_dir()
     with pytest.raises(ValueError, match="is a folder"):
-        shards.expand_outputs(str(tmp_path))
+        expand_outputs(str(tmp_path))
     with pytest.raises(OSError, match="file/a cannot be made or written"):
         (tmp_path / "file").write_text("")
-        shards.expand_outputs(str(tmp_path / "file" / "a" / "b"))
+        expand_outputs(str(tmp_path / "file" / "a" / "b"))
 
 
-@pytest.fixture
-def spm_model_file(shared_data):
-    return shared_data / "vocabulary" / "30k-clean.model"
+def test_a_range_of_shards(tmp_path):
+    some = expand_outputs(f"{tmp_path}/rows@9", "3:5")
+    assert len(some.paths) == 9 and list(some.own) == [3, 4]
+    assert [path[-14:] for path in some.own_paths] == [
+        "00003-of-00009",
+        "00004-of-00009",
+    ]
 
 
-def run_script(*arguments, hash_seed="0"):
-    script = ROOT / "run_scripts" / "create_pretraining_data.py"
-    return subprocess.run(
-        [sys.executable, str(script), *arguments],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.mark.parametrize("text", ["5:3", "3", "0:10", "a:b", "-1:2", "3:3", ":"])
+def test_a_range_that_cannot_be_is_refused(text, tmp_path):
+    with pytest.raises(ValueError, match=r"within 0:9.*Received"):
+        expand_outputs(f"{tmp_path}/rows@9", text)
 
 
-def test_the_script_writes_the_same_bytes_in_any_process(
-    shared_data, spm_model_file, tmp_path
-):
-    digests = []
-    for hash_seed in ("1", "2"):
-        output = tmp_path / hash_seed / "rows.tfrecord"
-        done = run_script(
-            f"--input_file={shared_data}/text/zh_news.txt,"
-            f"{shared_data}/text/xquad_contexts_en.txt",
-            "--input_format=raw",
-            f"--spm_model_file={spm_model_file}",
-            f"--output_file={output}",
-            "--max_seq_length=64",
-            "--dupe_factor=2",
-            hash_seed=hash_seed,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "ngrams placed" in done.stdout
-        assert "of the pieces are unknown" in done.stderr
-        digests.append([records.sha256(p) for p in sorted(output.parent.iterdir())])
-    assert digests[0] == digests[1]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--input_file=missing.txt", "--output_file=x"], 2, "--spm_model_file"),
-        (["--input_file=a.txt"], 2, "output_file"),
-        (
-            ["--vocab_file=missing", "--output_file={}/x", "--input_file=a"],
-            1,
-            "missing",
-        ),
-        (
-            ["--dupe_factor=0", "--vocab_file=v", "--output_file=x", "--input_file=a"],
-            1,
-            "dupe_factor must be at least 1",
-        ),
-    ],
-)
-def test_the_script_says_errors_in_one_line(arguments, code, message, tmp_path):
-    done = run_script(*(argument.format(tmp_path) for argument in arguments))
-    assert done.returncode == code
-    assert message in done.stderr and "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert not list(tmp_path.iterdir())
+def test_a_lock_is_held_by_one(tmp_path):
+    path = str(tmp_path / "lock")
+    with (
+        locks.exclusive(path, "rows"),
+        pytest.raises(OSError, match="Another process is making rows"),
+        locks.exclusive(path, "rows"),
+    ):
+        pass
+    with locks.exclusive(path, "rows"):
+        pass

@@ -1,0 +1,63 @@
+"""Passages of SQuAD and RACE files, as documents of a development set.
+
+The paper (section 4.2.1) watches pretraining on the passages of the development sets of
+both; their questions are not used.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+from data_prep.lines import Source
+
+BAD_PASSAGES = "files that are not of their format"
+
+_WHITE_SPACE = re.compile(r"\s*")
+
+
+def squad_passages(source: Source) -> Iterator[tuple[int, str]]:
+    """Yields (1-based number, text) of the paragraphs of a SQuAD file, v1.1 or v2.0."""
+    yield from _passages(source, "SQuAD", _squad_contexts)
+
+
+def race_passages(source: Source) -> Iterator[tuple[int, str]]:
+    """Yields (1-based number, text) of the RACE articles, one or more, of a file."""
+    yield from _passages(source, "RACE", lambda value: [value["article"]])
+
+
+def _squad_contexts(value: dict) -> list[str]:
+    return [
+        paragraph["context"]
+        for article in value["data"]
+        for paragraph in article["paragraphs"]
+    ]
+
+
+def _passages(source, kind, find):
+    with open(source.part.path, "rb") as file:
+        content = file.read()
+    if source.progress:
+        source.progress(len(content))
+    try:
+        texts = [text for value in _json_values(content) for text in find(value)]
+        "".join(texts).encode()  # An escaped half of a surrogate pair is no text.
+    except json.JSONDecodeError as error:
+        source.reject(error.lineno, f"not JSON ({error.msg})", BAD_PASSAGES)
+    except UnicodeDecodeError as error:
+        line = 1 + content.count(b"\n", 0, error.start)
+        source.reject(line, "not UTF-8", BAD_PASSAGES)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        source.reject(1, f"JSON, but not of a {kind} file", BAD_PASSAGES)
+    else:
+        yield from enumerate(texts, start=1)
+
+
+def _json_values(content: bytes) -> Iterator:
+    """The values of a file that holds one or, white space between them, several."""
+    text = content.decode("utf-8-sig")
+    decoder = json.JSONDecoder()
+    position = _WHITE_SPACE.match(text).end()
+    while position < len(text):
+        value, end = decoder.raw_decode(text, position)
+        yield value
+        position = _WHITE_SPACE.match(text, end).end()

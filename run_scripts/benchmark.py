@@ -1,0 +1,74 @@
+"""Measures speed and memory of a part of the work.
+
+    python run_scripts/benchmark.py data --input_file='text/*.txt' --input_format=raw \
+        --spm_model_file=vocabulary.model --dupe_factor=10
+
+    python run_scripts/benchmark.py train --precisions=float32,bfloat16 \
+        --albert_config_files=configs/albert_base.json --batch_sizes=8
+
+`data`: rows and bytes a second of create_pretraining_data.py, whose flags it takes,
+with one process and with several, beside sentencepiece's own speed on the same text.
+`train`: steps and rows a second, the share of the machine's rate of matrix products and
+memory, for every combination of configurations, precisions and batch sizes.
+"""
+
+import dataclasses
+import json
+import sys
+
+from absl import flags
+
+import benchmark_train
+import common_flags
+import data_flags
+import performance_flags
+
+FLAGS = flags.FLAGS
+
+
+def benchmark_data():
+    import create_pretraining_data
+
+    from data_prep.benchmark import benchmark_data, benchmark_table
+
+    if not FLAGS.spm_model_file:
+        raise flags.Error(
+            "The yardstick needs a SentencePiece model: --spm_model_file."
+        )
+    FLAGS.dry_run = True  # The job's own outputs are not touched.
+    job = create_pretraining_data.job_from_flags()
+    job = dataclasses.replace(job, input_paths=job.input_paths * FLAGS.text_copies)
+    summary = benchmark_data(
+        job, FLAGS.spm_model_file, FLAGS.max_workers, FLAGS.repeats, FLAGS.work_dir
+    )
+    print(benchmark_table(summary))
+    print(json.dumps(summary))
+
+
+def define_data_flags():
+    common_flags.define_corpus_flags()
+    common_flags.define_tokenizer_flags()
+    data_flags.define_pretraining_data_flags(output_file="rows.tfrecord@4")
+    data_flags.define_data_run_flags()
+    data_flags.define_data_benchmark_flags()
+
+
+# What can be measured: the flags it takes and what it does.
+COMMANDS = {
+    "data": (define_data_flags, benchmark_data),
+    "train": (performance_flags.define_train_benchmark_flags, benchmark_train.main),
+}
+
+
+def main(words):
+    if words[0] not in COMMANDS or len(words) > 1:
+        raise flags.Error(f"Name one of {', '.join(COMMANDS)}. Received {words}.")
+    COMMANDS[words[0]][1]()
+
+
+if __name__ == "__main__":
+    # The command decides which flags there are, so it comes first.
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command in COMMANDS:
+        COMMANDS[command][0]()
+    common_flags.run(main, words=f"{'|'.join(COMMANDS)} [--flags]")

@@ -1,0 +1,133 @@
+"""The paper's Figure 1: how far each layer moves its input, as CSV and PNG.
+
+    python run_scripts/layer_similarity.py --checkpoints=albert_large,bert_large \
+        --input_file=text.txt --spm_model_file=english.model \
+        --output_file=similarity.csv
+
+Every checkpoint has its albert_config.json (or bert_config.json) beside it, and all are
+of one vocabulary.
+"""
+
+import csv
+import io
+import itertools
+from pathlib import Path
+
+import numpy as np
+from absl import flags
+from tqdm import tqdm
+
+import common_flags
+from albert_tf import packing, records
+from albert_tf.config import AlbertConfig
+from data_prep import corpus
+
+FLAGS = flags.FLAGS
+COLUMNS = ("checkpoint", "layer", "l2_distance", "cosine_degrees")
+CONFIG_NAMES = ("albert_config.json", "bert_config.json")
+
+
+def read_batches(tokenizer) -> list[dict[str, np.ndarray]]:
+    """The first rows of the text, a document's pieces in turn, in batches."""
+    special = {n: getattr(tokenizer, n) for n in ("cls_id", "sep_id", "pad_id")}
+    width = FLAGS.max_seq_length - 2
+    rows = []
+    paths = corpus.expand_inputs(FLAGS.input_file)
+    documents = corpus.read_documents(
+        paths,
+        FLAGS.input_format,
+        on_bad_text=FLAGS.on_bad_text,
+        language=FLAGS.language,
+    )
+    for document in documents:
+        ids = [*itertools.chain(*tokenizer.encode_batch(document.sentences))]
+        for start in range(0, len(ids), width):
+            segment = ids[start : start + width]
+            row = packing.pack_segments(segment, None, FLAGS.max_seq_length, **special)
+            rows.append(row)
+            if len(rows) == FLAGS.max_rows:
+                return _batches(rows)
+    return _batches(rows)
+
+
+def _batches(rows):
+    starts = range(0, len(rows), FLAGS.eval_batch_size)
+    groups = (rows[start : start + FLAGS.eval_batch_size] for start in starts)
+    return [{k: np.stack([r[k] for r in group]) for k in group[0]} for group in groups]
+
+
+def load_encoder(path: str, vocab_size: int):
+    """The encoder of a checkpoint, its shape read beside it."""
+    from albert_tf import checkpoints
+    from albert_tf.encoder import AlbertEncoder
+
+    folder = Path(checkpoints.find_checkpoint(path)).parent
+    files = [folder / name for name in CONFIG_NAMES if (folder / name).is_file()]
+    config = AlbertConfig.from_json(files[0] if files else folder / CONFIG_NAMES[0])
+    if config.vocab_size != vocab_size:
+        raise ValueError(
+            f"{path} is of {config.vocab_size} pieces, the vocabulary of {vocab_size}: "
+            "give the vocabulary that it was trained with."
+        )
+    encoder = AlbertEncoder(config, seed=0)
+    checkpoints.load_weights(encoder, path, unused_ok=checkpoints.HEADS)
+    return encoder
+
+
+def draw(results: dict) -> bytes:
+    """The two panels of the figure as PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    titles = ("L2 distance", "cosine similarity (degree)")
+    for axes, title, field in zip(figure.subplots(1, 2), titles, (0, 1), strict=True):
+        for name, similarity in results.items():
+            layers = range(1, len(similarity[field]) + 1)
+            axes.plot(layers, similarity[field], marker=".", label=name)
+        axes.set(xlabel="layer", ylabel=title, ylim=(0, None))
+        axes.legend()
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=120)
+    return image.getvalue()
+
+
+def main():
+    output = Path(FLAGS.output_file)
+    tokenizer = common_flags.make_tokenizer()
+    batches = read_batches(tokenizer)
+    from albert_tf.similarity import layer_similarity
+
+    results = {}
+    for path in FLAGS.checkpoints:
+        encoder = load_encoder(path, tokenizer.vocab_size)
+        bar = tqdm(batches, desc=path, unit="batch", disable=None)
+        results[path] = layer_similarity(encoder, bar)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for path, similarity in results.items():
+        for layer, values in enumerate(zip(*similarity, strict=True), start=1):
+            writer.writerow([path, layer, *(f"{value:.6g}" for value in values)])
+    records.write_whole(output, text.getvalue().encode("utf-8"))
+    records.write_whole(output.with_suffix(".png"), draw(results))
+    print(f"Wrote {output} and {output.with_suffix('.png')}.")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_list(
+        "checkpoints",
+        None,
+        "Checkpoints to compare, each by its path up to .index or by its folder.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "output_file", None, "CSV to write; the PNG lies beside it.", required=True
+    )
+    flags.DEFINE_integer(
+        "max_rows", 256, "Rows of the text to measure at most.", lower_bound=1
+    )
+    flags.DEFINE_integer("eval_batch_size", 8, "Rows in one step.", lower_bound=1)
+    common_flags.define_corpus_flags(input_format="raw")
+    common_flags.define_tokenizer_flags()
+    common_flags.define_max_seq_length_flag(512)
+    common_flags.run(main)
