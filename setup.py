@@ -34,11 +34,7 @@ setup(
     ],
     extras_require={
         "test": ["pytest>=8", "ruff>=0.9"],
-<<<<<<< HEAD
-        # The TPU compiler, which needs no TPU; x86-64 Linux.
-=======
         # The TPU compiler, whose Python interface moves with each release.
->>>>>>> main
         "tpu-preflight": ["jax>=0.10,<0.11", "libtpu>=0.0.52,<0.1"],
     },
 )
