@@ -22,7 +22,11 @@ os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
 # No chip is used, so several of these processes do not disturb each other.
 os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 
-_OUT_OF_MEMORY = re.compile(r"Used ([\d.]+)([MG]) of ([\d.]+)([MG]) hbm")
+# Found at the end, or sooner where temporaries alone are too many.
+_OUT_OF_MEMORY = re.compile(
+    r"(?:Used |HLO temporaries \()([\d.]+)([MG])(?: of |\) exceeds available HBM \()"
+    r"([\d.]+)([MG])"
+)
 _UNITS = {"M": 2**20, "G": 2**30}
 
 

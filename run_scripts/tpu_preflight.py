@@ -51,10 +51,12 @@ def main():
             print(report.line(), flush=True)
             return report
 
+        rows = FLAGS.batch_per_core
         for topology in topologies:
-            report = measure(topology, FLAGS.batch_per_core)
+            report = measure(topology, rows)
             if FLAGS.find_batch:
                 report = tpu_report.find_largest(measure, report)
+                rows = report.rows  # close to the next one's
             print(json.dumps(report.values()), flush=True)
 
 

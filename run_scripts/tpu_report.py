@@ -1,6 +1,7 @@
 """What the TPU compiler's figures mean: whether a step fits, and how long it takes."""
 
 import dataclasses
+import itertools
 import json
 import subprocess
 from collections.abc import Callable
@@ -12,6 +13,8 @@ PAPER_STEPS, PAPER_BATCH = 125_000, 4096
 
 # Beyond these many rows a core a search stops: the figures hardly change.
 _MOST_ROWS = 1024
+# After so many guesses a search halves what is left.
+_GUESSES_BY_MEMORY = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,37 +204,40 @@ class Report:
 def find_largest(measure: Callable[[str, int], Report], first: Report) -> Report:
     """The report of the most rows that fit, to a multiple of 8; below, a power of 2.
 
+    A compilation takes minutes, so the next guess is where the last one's memory, which
+    grows evenly with rows, would reach the core's.
+
     Args:
       measure: (topology, rows) -> report.
       first: where the search starts.
     Raises:
       ValueError: a single row does not fit.
     """
-    largest, too_many = (first, None) if first.fits else (None, first.rows)
-    while largest is None and too_many > 1:
-        report = measure(first.topology, 2 ** ((too_many - 1).bit_length() - 1))
+    largest, too_many = None, _MOST_ROWS + 1
+    report, fixed = first, 0
+    for guesses in itertools.count():
         if report.fits:
             largest = report
+            fixed = report.figures.get("argument_bytes", 0)
         else:
             too_many = report.rows
+        least = largest.rows if largest else 0
+        if too_many <= 8:
+            rows = 2 ** ((too_many - 1).bit_length() - 1) if too_many > 1 else 0
+        else:
+            guess = (least + too_many) // 2
+            if guesses < _GUESSES_BY_MEMORY:
+                room = report.core.hbm_bytes - fixed
+                used = max(report.figures["hbm_bytes"] - fixed, 1)
+                guess = int(report.rows * room / used)
+            highest = (too_many - 1) // 8 * 8
+            rows = min(max(guess // 8 * 8, least // 8 * 8 + 8), highest)
+        if rows <= least:
+            break
+        report = measure(first.topology, rows)
     if largest is None:
         raise ValueError(
             f"A single row does not fit a core of {first.topology}: use a shorter "
             "--max_seq_length or --rematerialize=block."
         )
-    while too_many is None and largest.rows * 2 <= _MOST_ROWS:
-        report = measure(first.topology, largest.rows * 2)
-        if report.fits:
-            largest = report
-        else:
-            too_many = report.rows
-    while too_many is not None:
-        middle = (largest.rows + too_many) // 2 // 8 * 8
-        if middle <= largest.rows:
-            break
-        report = measure(first.topology, middle)
-        if report.fits:
-            largest = report
-        else:
-            too_many = middle
     return largest
