@@ -26,24 +26,24 @@ def gelu(x):
     Args:
       x: float tensor; computed in float32 whatever its dtype.
     Returns:
-      the same shape and dtype. The gradient keeps `x` alone.
+      the same shape and dtype. The gradient keeps one tensor of that kind: `x` under
+      XLA, for which computing again is free, and else the slope, since each operation
+      of TensorFlow's reads and writes memory.
     """
+    outputs, slope = _gelu_and_slope(x)
+    if compiled_by_xla():
+        return outputs, lambda upstream: upstream * _gelu_and_slope(x)[1]
+    return outputs, lambda upstream: upstream * slope
+
+
+def _gelu_and_slope(x):
     values = tf.cast(x, tf.float32)
-    outputs = 0.5 * values * (1.0 + _gelu_tanh(values, tf.square(values)))
-    return tf.cast(outputs, x.dtype), lambda upstream: _gelu_gradient(x, upstream)
-
-
-def _gelu_tanh(values, squares):
-    return tf.tanh(values * (_GELU_LINEAR + _GELU_CUBIC * squares))
-
-
-def _gelu_gradient(x, upstream):
-    values, incoming = tf.cast(x, tf.float32), tf.cast(upstream, tf.float32)
-    squares = tf.square(values)
-    tanh = _gelu_tanh(values, squares)
-    slope = _GELU_LINEAR + 3.0 * _GELU_CUBIC * squares
-    slope = 0.5 * (1.0 + tanh) * (1.0 + values * slope * (1.0 - tanh))
-    return tf.cast(incoming * slope, x.dtype)
+    inner = _GELU_LINEAR + _GELU_CUBIC * tf.square(values)
+    share = 0.5 * tf.tanh(values * inner) + 0.5
+    outputs = values * share
+    # The share's own slope is 2 share (1 - share) times that of `values * inner`.
+    slope = share + (outputs - outputs * share) * (6.0 * inner - 4.0 * _GELU_LINEAR)
+    return tf.cast(outputs, x.dtype), tf.cast(slope, x.dtype)
 
 
 @tf.custom_gradient

@@ -1,16 +1,16 @@
 """Measures training steps beside the machine's own rate of matrix products.
 
-<<<<<<< HEAD
-    python run_scripts/benchmark_train.py --precisions=float32,bfloat16 \
-=======
     python run_scripts/benchmark.py train --precisions=float32,bfloat16 \
->>>>>>> main
         --albert_config_files=configs/albert_base.json --batch_sizes=8
 
-Every combination of the lists is a line of the table. `share` is the step's rate, at 6
-operations a weight and piece, embeddings and attention left out, over that of the
-product of two 2048-square matrices in the same minutes and precision. `by CPU time` is
+Every combination of the lists is a line of the table. `share` is the step's rate over
+that of the product of two 2048-square matrices in the same minutes and precision. A
+step's operations are those of all its matrix products, attention's and the heads' as
+well, and of nothing else (`costs.forward_operations`, three times). `by CPU time` is
 the same by processor seconds, which other programs on the machine disturb less.
+
+With bert_large.json among the configurations `speed` is the rows a processor second
+beside its rows in the same run, and `paper` what Table 2 of the paper has for TPUs.
 """
 
 import dataclasses
@@ -21,6 +21,7 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -33,6 +34,16 @@ FLAGS = flags.FLAGS
 # Side of the square matrices whose product is the yardstick.
 _YARDSTICK_SIDE = 2048
 
+# Table 2 of the paper: data throughput beside BERT-large's, on TPUs.
+_PAPER_SPEEDS = {
+    "bert_base": 4.7,
+    "bert_large": 1.0,
+    "albert_base": 5.6,
+    "albert_large": 1.7,
+    "albert_xlarge": 0.6,
+    "albert_xxlarge": 0.3,
+}
+
 _COLUMNS = (
     ("model", 16),
     ("precision", 10),
@@ -44,6 +55,8 @@ _COLUMNS = (
     ("matmul GFLOP/s", 15),
     ("share", 6),
     ("by CPU time", 12),
+    ("speed", 6),
+    ("paper", 6),
     ("peak MB", 8),
 )
 
@@ -110,14 +123,6 @@ def _cases_of_flags() -> list[Case]:
     return todo
 
 
-def applied_weights(config: AlbertConfig) -> int:
-    """Weights of the blocks, each as often as layers apply it; base: 85.1 million."""
-    hidden, inner = config.hidden_size, config.intermediate_size
-    matrices = 4 * hidden * hidden + 2 * hidden * inner
-    vectors = 9 * hidden + inner
-    return config.num_hidden_layers * config.inner_group_num * (matrices + vectors)
-
-
 def benchmark_train(todo: Sequence[Case]) -> list[dict[str, Any]]:
     """Measures each case in a process of its own, so that its memory is its own.
 
@@ -159,7 +164,7 @@ def _measure(case: Case) -> dict[str, Any]:
     """Times steps and matrix products in turn: what slows one slows the other."""
     import tensorflow as tf
 
-    from albert_tf import records, train_step
+    from albert_tf import costs, records, train_step
     from albert_tf.tasks import PRETRAINING
 
     train, config = case.train_config, AlbertConfig.from_json(case.config_file)
@@ -183,8 +188,11 @@ def _measure(case: Case) -> dict[str, Any]:
         (*_seconds(run_step), *_seconds(multiply, repeats)) for _ in range(case.steps)
     ]
 
-    tokens = train.train_batch_size * case.max_seq_length
-    step_flops = 6 * applied_weights(config) * tokens
+    forward = costs.forward_operations(
+        config, case.max_seq_length, case.max_predictions_per_seq
+    )
+    # The backward pass multiplies for the inputs and for the weights.
+    step_flops = 3 * forward * train.train_batch_size
     product_flops = 2 * _YARDSTICK_SIDE**3 * repeats
     # Others only add to a time, so the least of many is the machine's own.
     fastest, busy, fastest_product, busy_product = map(min, zip(*times, strict=True))
@@ -199,6 +207,7 @@ def _measure(case: Case) -> dict[str, Any]:
         "steps_per_second": 1 / fastest,
         "median_steps_per_second": 1 / statistics.median(t[0] for t in times),
         "examples_per_second": train.train_batch_size / fastest,
+        "examples_per_processor_second": train.train_batch_size / busy,
         "gflops_per_second": step_flops / fastest / 1e9,
         "matmul_gflops_per_second": product_flops / fastest_product / 1e9,
         "share_of_matmul": work * fastest_product / fastest,
@@ -239,13 +248,33 @@ def _seconds(function: Callable, repeats: int = 1) -> tuple[float, float]:
     return time.perf_counter() - began, time.process_time() - busy
 
 
+def _model_name(result: dict[str, Any]) -> str:
+    return Path(result["model"]).stem
+
+
+def _speed(result: dict[str, Any], results: Sequence[dict[str, Any]]) -> float | None:
+    """Rows a processor second, over those of BERT-large in the same kind of step."""
+
+    def kind(other):
+        names = ("precision", "rematerialize", "jit_compile", "rows")
+        return [other[name] for name in names]
+
+    for other in results:
+        if _model_name(other) == "bert_large" and kind(other) == kind(result):
+            name = "examples_per_processor_second"
+            return result[name] / other[name]
+    return None
+
+
 def benchmark_table(results: Sequence[dict[str, Any]]) -> str:
     """The results as text, a line each, and as a line of JSON."""
     rows = [[name for name, _ in _COLUMNS]]
     for result in results:
+        model = _model_name(result)
+        speed = _speed(result, results)
         rows.append(
             [
-                result["model"].rsplit("/", 1)[-1].removesuffix(".json"),
+                model,
                 result["precision"],
                 result["rematerialize"] + ("+XLA" if result["jit_compile"] else ""),
                 result["rows"],
@@ -255,6 +284,8 @@ def benchmark_table(results: Sequence[dict[str, Any]]) -> str:
                 f"{result['matmul_gflops_per_second']:.0f}",
                 f"{result['share_of_matmul']:.0%}",
                 f"{result['share_of_matmul_by_processor_time']:.0%}",
+                f"{speed:.2f}" if speed else "-",
+                _PAPER_SPEEDS.get(model, "-"),
                 f"{result['peak_memory_megabytes']:,.0f}",
             ]
         )

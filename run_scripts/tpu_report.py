@@ -214,20 +214,22 @@ def find_largest(measure: Callable[[str, int], Report], first: Report) -> Report
       ValueError: a single row does not fit.
     """
     largest, too_many = None, _MOST_ROWS + 1
-    report, fixed = first, 0
+    report, fixed, limit = first, 0, first.core.hbm_bytes
     for guesses in itertools.count():
         if report.fits:
             largest = report
             fixed = report.figures.get("argument_bytes", 0)
         else:
             too_many = report.rows
+            # The compiler keeps some of the memory for itself.
+            limit = report.figures.get("hbm_limit_bytes", limit)
         least = largest.rows if largest else 0
         if too_many <= 8:
             rows = 2 ** ((too_many - 1).bit_length() - 1) if too_many > 1 else 0
         else:
             guess = (least + too_many) // 2
             if guesses < _GUESSES_BY_MEMORY:
-                room = report.core.hbm_bytes - fixed
+                room = limit - fixed
                 used = max(report.figures["hbm_bytes"] - fixed, 1)
                 guess = int(report.rows * room / used)
             highest = (too_many - 1) // 8 * 8

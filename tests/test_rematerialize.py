@@ -12,9 +12,9 @@ LAYERS = 3
 WAYS = ("none", "attention", "block")
 
 
-def trace(rematerialize, jit_compile=False, layers=LAYERS):
+def trace(rematerialize, jit_compile=False, layers=LAYERS, groups=1):
     """The traced function of gradients, and its forward pass's operations."""
-    config = tiny_config(num_hidden_layers=layers)
+    config = tiny_config(num_hidden_layers=layers, num_hidden_groups=groups)
     model = PretrainingModel(config, seed=1, rematerialize=rematerialize)
     forward = []
 
@@ -37,7 +37,8 @@ def trace(rematerialize, jit_compile=False, layers=LAYERS):
 
 def kept_bytes(rematerialize, layers):
     """Bytes of activations that the forward pass makes and the backward pass reads."""
-    _, graph, forward, _ = trace(rematerialize, layers=layers)
+    # Layers that share nothing are traced into one graph.
+    _, graph, forward, _ = trace(rematerialize, layers=layers, groups=layers)
     names = {operation.name for operation in forward}
     # Weights have none of these sizes.
     rows = {BATCH, BATCH * MAX_SEQ_LENGTH, BATCH * MAX_PREDICTIONS}
