@@ -31,6 +31,8 @@ setup(
         "numpy>=1.26",
         "tqdm>=4.66",
         "matplotlib>=3.8",
+        "scipy>=1.11",
+        "scikit-learn>=1.4",
     ],
     extras_require={
         "test": ["pytest>=8", "ruff>=0.9"],

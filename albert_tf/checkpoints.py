@@ -214,6 +214,11 @@ def load_weights(
     variables = {released_name(v): v for v in model.variables}
     sources, skipped = _sources(model, prefix, keys, unshare)
     keys = {sharing.own_name(name): key for name, key in keys.items()}
+    # A head of another task: where a fresh one is welcome, it takes its place.
+    for name in [n for n in sources if missing_ok and re.search(missing_ok, n)]:
+        stored = shapes.get(keys.get(sources[name]))
+        if stored is not None and list(stored) != variables[name].shape.as_list():
+            sources[name] = ""
     report = LoadReport(
         loaded=tuple(sorted(name for name in sources if sources[name] in keys)),
         missing=tuple(sorted(name for name in sources if sources[name] not in keys)),

@@ -32,23 +32,33 @@ LEVELS = {
     "optimization": 1,
     "checkpoints": 1,
     "batches": 1,
+    "length_batches": 1,
     "strategies": 1,
     "similarity": 2,
     "costs": 2,
     "tasks": 2,
+    "best": 2,
+    "prediction": 2,
     "train_step": 2,
     "loop": 2,
     "training": 2,
     "export": 3,
+    "model_folder": 3,
+    "fine_tuning": 3,
+    "ensembles": 3,
 }
 SIBLINGS = {
     "layers": {"rematerialize"},
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
     "records": {"record_bytes"},
     "models": {"encoder"},
+    "batches": {"length_batches"},
+    "prediction": {"tasks", "loop", "train_step"},
     "train_step": {"tasks"},
     "loop": {"tasks", "train_step"},
-    "training": {"tasks", "loop", "train_step"},
+    "training": {"tasks", "loop", "train_step", "best", "prediction"},
+    "fine_tuning": {"model_folder"},
+    "ensembles": {"fine_tuning"},
 }
 # Parts of one module: nobody else imports them.
 PRIVATE = {"tokenization_subwords", "tokenization_graph", "record_bytes"}
@@ -198,6 +208,7 @@ def test_the_library_imports_only_what_setup_installs():
         "google_crc32c": "google-crc32c",
         "grpc": "grpcio",
         "jaxlib": "jax",
+        "sklearn": "scikit-learn",
         "tensorflow_text": "tensorflow-text",
     }
     own = {*FOLDERS, *(script.stem for script in sources("run_scripts"))}

@@ -264,7 +264,7 @@ def test_a_sidecar_that_is_not_ours_is_refused_in_one_line(content, tmp_path):
         ("features", [1]),
         ("features", {"input_ids": {"shape": [-3], "dtype": "int64"}}),
         ("features", {"input_ids": {"shape": 3, "dtype": "int64"}}),
-        ("features", {"input_ids": {"shape": [3], "dtype": "string"}}),
+        ("features", {"input_ids": {"shape": [3], "dtype": "text"}}),
     ],
 )
 def test_values_that_no_sidecar_has_are_refused_in_one_line(key, value, tmp_path):

@@ -1,0 +1,127 @@
+"""A folder that holds a whole model: weights, shape, vocabulary, and what it was
+trained for.
+
+Training leaves such folders; predictions and exports need nothing else. A published
+checkpoint with its configuration and vocabulary beside it is one too, for a task to
+start from.
+"""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from albert_tf import best, checkpoints
+from albert_tf.config import AlbertConfig
+from albert_tf.records import TOKENIZER_FILE, json_bytes, sha256
+from albert_tf.tokenization import AlbertTokenizer
+
+CONFIG_FILE = "albert_config.json"
+TASK_FILE = "task.json"
+SENTENCEPIECE_FILE, WORDPIECE_FILE = "spiece.model", "vocab.txt"
+RESULTS_FILE = "results.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFolder:
+    """What a model's folder holds.
+
+    Attributes:
+      checkpoint: prefix of its best weights.
+      config: the model's shape; None: not there.
+      task: what `task.json` says; empty: nothing was trained for a task.
+      vocabulary: path of its vocabulary; None: not there.
+      tokenizer_settings: what `tokenizer.json` says; empty: not there.
+    """
+
+    checkpoint: str
+    config: AlbertConfig | None
+    task: dict[str, Any]
+    vocabulary: Path | None
+    tokenizer_settings: dict[str, Any]
+
+    def tokenizer(self) -> AlbertTokenizer:
+        """The tokenizer that the model was trained with.
+
+        Raises:
+          FileNotFoundError: there is no vocabulary in the folder.
+          ValueError: it is another one than the model was trained with.
+        """
+        folder = Path(self.checkpoint).parent
+        if self.vocabulary is None:
+            raise FileNotFoundError(
+                f"{folder} holds no vocabulary ({SENTENCEPIECE_FILE} or "
+                f"{WORDPIECE_FILE}): copy the model's there."
+            )
+        known = self.tokenizer_settings
+        digest = known.get("vocabulary_sha256")
+        if digest and digest != sha256(self.vocabulary):
+            raise ValueError(
+                f"{self.vocabulary} is not the vocabulary that {folder} was trained "
+                "with: copy that one there."
+            )
+        return AlbertTokenizer.of_file(
+            self.vocabulary,
+            known.get("lower_case", True),
+            known.get("strip_accents", True),
+        )
+
+
+def read(path: str | os.PathLike) -> ModelFolder:
+    """The model of an output folder, or of a checkpoint.
+
+    Of several runs it is that of the best one; of a run the best weights that it kept,
+    or else its latest.
+
+    Raises:
+      FileNotFoundError: no checkpoint there.
+      ValueError: a file beside it is damaged.
+    """
+    path = Path(path)
+    results = read_json(path / RESULTS_FILE)
+    if "best_run" in results:
+        path = path / results["best_run"]
+    if (path / best.FOLDER).is_dir():
+        path = path / best.FOLDER
+    checkpoint = checkpoints.find_checkpoint(path)
+    folder = Path(checkpoint).parent
+    config = folder / CONFIG_FILE
+    return ModelFolder(
+        checkpoint=checkpoint,
+        config=AlbertConfig.from_json(config) if config.is_file() else None,
+        task=read_json(folder / TASK_FILE),
+        vocabulary=find_vocabulary(folder),
+        tokenizer_settings=read_json(folder / TOKENIZER_FILE),
+    )
+
+
+def find_vocabulary(folder: Path) -> Path | None:
+    """The vocabulary in a folder: ours, or the one of a published model."""
+    for name in (SENTENCEPIECE_FILE, WORDPIECE_FILE):
+        if (folder / name).is_file():
+            return folder / name
+    models = [*folder.glob("*.model")]
+    return models[0] if len(models) == 1 else None
+
+
+def model_files(vocabulary: Path, task: dict[str, Any]) -> dict[str, bytes]:
+    """Name -> content of what a task leaves beside its weights."""
+    wordpiece = vocabulary.suffix == ".txt"
+    name = WORDPIECE_FILE if wordpiece else SENTENCEPIECE_FILE
+    return {name: vocabulary.read_bytes(), TASK_FILE: json_bytes(task)}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; empty where there is no file.
+
+    Raises:
+      ValueError: the file is damaged.
+    """
+    try:
+        found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}): bring it back.") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} must hold one JSON object: bring it back.")
+    return found
