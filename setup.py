@@ -33,6 +33,8 @@ setup(
         "matplotlib>=3.8",
         "scipy>=1.11",
         "scikit-learn>=1.4",
+        # Protocol of the server: requests that warm it up, and the client.
+        "tensorflow-serving-api>=2.20,<2.21",
     ],
     extras_require={
         "test": ["pytest>=8", "ruff>=0.9"],

@@ -33,6 +33,7 @@ class ModelFolder:
       task: what `task.json` says; empty: nothing was trained for a task.
       vocabulary: path of its vocabulary; None: not there.
       tokenizer_settings: what `tokenizer.json` says; empty: not there.
+      scores: of its best weights, where evaluations chose them.
     """
 
     checkpoint: str
@@ -40,6 +41,7 @@ class ModelFolder:
     task: dict[str, Any]
     vocabulary: Path | None
     tokenizer_settings: dict[str, Any]
+    scores: dict[str, Any]
 
     def tokenizer(self) -> AlbertTokenizer:
         """The tokenizer that the model was trained with.
@@ -93,6 +95,7 @@ def read(path: str | os.PathLike) -> ModelFolder:
         task=read_json(folder / TASK_FILE),
         vocabulary=find_vocabulary(folder),
         tokenizer_settings=read_json(folder / TOKENIZER_FILE),
+        scores=read_json(folder / best.REPORT_FILE),
     )
 
 

@@ -1,12 +1,11 @@
-"""Exports the encoder of a checkpoint as a SavedModel for TensorFlow Serving.
+"""Exports a model as a SavedModel for TensorFlow Serving.
 
-    python run_scripts/export_saved_model.py --init_checkpoint=model \
-        --export_dir=serving/1
+    python run_scripts/export_saved_model.py --model=rte --export_dir=serving/rte
 
-The configuration is found beside the checkpoint or named by --albert_config_file.
+`--model` is an output folder of any run, whose best weights are taken, or a checkpoint.
+One that was trained for a task gives that task's answers, from ids, tf.Examples and
+text; of others it is the encoder. EXPORT_DIR gets the next version, 1, 2, and so on.
 """
-
-from pathlib import Path
 
 from absl import flags
 
@@ -16,26 +15,39 @@ FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf import checkpoints, export
+    from albert_tf import export, model_folder
     from albert_tf.config import AlbertConfig
 
-    prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
-    folder = Path(prefix).parent
-    config_file = FLAGS.albert_config_file or folder / "albert_config.json"
-    if not Path(config_file).is_file():
+    folder = model_folder.read(FLAGS.model)
+    config = folder.config
+    if FLAGS.albert_config_file:
+        config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    if config is None:
         raise FileNotFoundError(
-            f"No {config_file} beside the checkpoint: pass --albert_config_file."
+            f"No albert_config.json beside {folder.checkpoint}: pass "
+            "--albert_config_file."
         )
-    report = export.export_encoder(
-        AlbertConfig.from_json(config_file),
-        prefix,
-        FLAGS.export_dir,
-        export.read_tokenizer_settings(folder),
+    text = FLAGS.text_signature
+    if text is None:
+        text = folder.vocabulary is not None
+    exported = export.ExportedModel(
+        config=config,
+        checkpoint=folder.checkpoint,
+        task=folder.task,
+        tokenizer=folder.tokenizer() if text else None,
+        tokenizer_settings=folder.tokenizer_settings,
+        scores=folder.scores,
+        precision=FLAGS.precision,
+    )
+    version, report = export.export_model(
+        exported, FLAGS.export_dir, FLAGS.model_version
     )
     print(
-        f"Exported the encoder of {prefix} to {FLAGS.export_dir}: {len(report.loaded)} "
-        f"variables; {len(report.unused)} of its heads left out."
+        f"Exported {folder.checkpoint} to {version}: {len(report.loaded)} variables, "
+        f"{len(report.unused)} of its heads left out."
     )
+    if not text and folder.vocabulary is None:
+        print("Without the signature `text`: no vocabulary lies beside the weights.")
 
 
 if __name__ == "__main__":
