@@ -13,6 +13,7 @@
 with one process and with several, beside sentencepiece's own speed on the same text.
 `train`: steps and rows a second, the share of the machine's rate of matrix products and
 memory, for every combination of configurations, precisions and batch sizes.
+`serving`: a request to an exported model, beside its matrix products.
 `classifier`: an epoch of fine-tuning, with batches padded as far as they need and to
 the longest row allowed.
 """
@@ -24,6 +25,7 @@ import sys
 from absl import flags
 
 import benchmark_classifier
+import benchmark_serving
 import benchmark_train
 import common_flags
 import data_flags
@@ -63,6 +65,7 @@ def define_data_flags():
 COMMANDS = {
     "data": (define_data_flags, benchmark_data),
     "classifier": (benchmark_classifier.define_flags, benchmark_classifier.main),
+    "serving": (benchmark_serving.define_flags, benchmark_serving.main),
     "train": (performance_flags.define_train_benchmark_flags, benchmark_train.main),
 }
 
