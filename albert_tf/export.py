@@ -13,9 +13,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from albert_tf import checkpoints, serving, serving_choice
+from albert_tf import checkpoints, serving, serving_choice, serving_squad
 from albert_tf.config import AlbertConfig
 from albert_tf.records import TOKENIZER_FILE, write_json
+from albert_tf.span_tasks import NAMES as SQUAD_NAMES
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.train_step import precision_policy
 
@@ -60,7 +61,8 @@ def export_model(
     `segment_ids`; both dimensions free up to the model's longest input), `ids_int64`,
     `examples` (serialized tf.Examples with those features), and `text`, with a
     tokenizer. Outputs are the task's (`serving`); for multiple choice inputs have an
-    axis of options too (`serving_choice`). In `assets.extra/` lie the configuration, a
+    axis of options too (`serving_choice`); for SQuAD there is no `text`
+    (`serving_squad`). In `assets.extra/` lie the configuration, a
     model card, requests that warm a server up and its batching parameters.
 
     Args:
@@ -76,15 +78,18 @@ def export_model(
         version is in use.
       OSError: the folder cannot be written, or its disk is full.
     """
+    if exported.task.get("task_name") in SQUAD_NAMES.values():
+        # Whose answers are places in a text, for which there is no signature.
+        exported = dataclasses.replace(exported, tokenizer=None)
+        build_model, kind = serving_squad.build_model, serving_squad.ServedAnswers
+    elif "levels" in exported.task:
+        build_model, kind = serving.build_model, serving_choice.ServedChoices
+    else:
+        build_model, kind = serving.build_model, serving.ServedModel
     with precision_policy(exported.precision):
-        model = serving.build_model(exported.config, exported.task)
+        model = build_model(exported.config, exported.task)
     report = checkpoints.load_weights(
         model, exported.checkpoint, unused_ok=checkpoints.HEADS
-    )
-    kind = (
-        serving_choice.ServedChoices
-        if "levels" in exported.task
-        else serving.ServedModel
     )
     served = kind(model, exported.config, exported.task, exported.tokenizer)
     with _new_version(Path(export_dir), version) as (folder, partial):
