@@ -19,8 +19,8 @@ import numpy as np
 
 # Half of a chance that there is no answer: what a model means if nothing is tuned.
 DEFAULT_THRESHOLD = 0.0
-# Scores of what may not be chosen lie near -1e30; real ones never come near.
-_NO_SCORE = -1e20
+# Scores of what may not be chosen lie near -1e30; real ones never come near this.
+NO_SCORE = -1e20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _collect(found, row, spans, context, rules) -> None:
     may_start = np.asarray(row["token_is_max_context"]) == 1
     may_end = np.asarray(row["p_mask"]) == 0
     pieces = ends - starts + 1
-    valid = (starts < length) & (ends < length) & (scores > _NO_SCORE)
+    valid = (starts < length) & (ends < length) & (scores > NO_SCORE)
     valid &= (pieces >= 1) & (pieces <= rules.max_answer_length)
     valid[valid] = may_start[starts[valid]] & may_end[ends[valid]]
     for start, end, score in zip(

@@ -5,7 +5,7 @@ import dataclasses
 import importlib.metadata
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,16 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from albert_tf import checkpoints, model_folder, serving, serving_choice
+from albert_tf import (
+    checkpoints,
+    model_folder,
+    serving,
+    serving_choice,
+    serving_squad,
+)
 from albert_tf.config import AlbertConfig
 from albert_tf.records import TOKENIZER_FILE, write_json
+from albert_tf.span_tasks import NAMES as SQUAD_NAMES
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.train_step import precision_policy
 
@@ -84,7 +91,8 @@ def export_model(
     `segment_ids`; both dimensions free up to the model's longest input), `ids_int64`,
     `examples` (serialized tf.Examples with those features), and `text`, with a
     tokenizer. Outputs are the task's (`serving`); for multiple choice inputs have an
-    axis of options too (`serving_choice`). In `assets.extra/` lie the configuration, a
+    axis of options too (`serving_choice`); for SQuAD there is no `text`
+    (`serving_squad`). In `assets.extra/` lie the configuration, a
     model card, requests that warm a server up and its batching parameters.
 
     Args:
@@ -100,13 +108,12 @@ def export_model(
         version is in use.
       OSError: the folder cannot be written, or its disk is full.
     """
+    if _is_squad(exported.task):
+        # Whose answers are places in a text, for which there is no signature.
+        exported = dataclasses.replace(exported, tokenizer=None)
     model, report = load_model(exported)
-    kind = (
-        serving_choice.ServedChoices
-        if "levels" in exported.task
-        else serving.ServedModel
-    )
-    served = kind(model, exported.config, exported.task, exported.tokenizer)
+    served_class = _parts(exported.task)[1]
+    served = served_class(model, exported.config, exported.task, exported.tokenizer)
     with _new_version(Path(export_dir), version) as (folder, partial):
         tf.saved_model.save(served, str(partial), served.served)
         extra = partial / "assets.extra"
@@ -125,12 +132,26 @@ def load_model(exported: ExportedModel) -> tuple[tf.Module, checkpoints.LoadRepo
 
     Raises: as `export_model`.
     """
+    build_model = _parts(exported.task)[0]
     with precision_policy(exported.precision):
-        model = serving.build_model(exported.config, exported.task)
+        model = build_model(exported.config, exported.task)
     report = checkpoints.load_weights(
         model, exported.checkpoint, unused_ok=checkpoints.HEADS
     )
     return model, report
+
+
+def _is_squad(task: Mapping[str, Any]) -> bool:
+    return task.get("task_name") in SQUAD_NAMES.values()
+
+
+def _parts(task: Mapping[str, Any]) -> tuple[Callable, type[serving.ServedModel]]:
+    """What builds a task's model, and what serves it."""
+    if _is_squad(task):
+        return serving_squad.build_model, serving_squad.ServedAnswers
+    if "levels" in task:
+        return serving.build_model, serving_choice.ServedChoices
+    return serving.build_model, serving.ServedModel
 
 
 @contextlib.contextmanager

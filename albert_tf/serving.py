@@ -53,7 +53,7 @@ def task_outputs(facts: Mapping[str, Any]) -> Callable[[dict, dict], dict]:
     """(the model's outputs, its batch) -> what a server answers, [B, ...] each."""
     if not facts:
         return lambda outputs, batch: outputs
-    if facts["labels"] is None:
+    if facts.get("labels") is None:
         return lambda outputs, batch: {"values": outputs["logits"][:, 0]}
     names = tf.constant(facts["labels"])
 

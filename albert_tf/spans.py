@@ -139,9 +139,7 @@ class AnswerableSpanModel(tf_keras.Model):
         super().__init__(**kwargs)
         initializer = Initializer(config.initializer_range, seed)
         self.encoder = _encoder_without_pooler(config, seed, rematerialize)
-        self.start = Projection(
-            "start_logits/dense", (config.hidden_size, 1), initializer
-        )
+        self.start = _Score("start_logits/dense", config.hidden_size, initializer)
         self.end = _EndHead(config, initializer)
         self.answerable = _AnswerableHead(config, initializer, head_dropout)
         self._start_n_top = start_n_top
@@ -168,7 +166,7 @@ class AnswerableSpanModel(tf_keras.Model):
         encoded = self.encoder(inputs, training=training, dropout_seed=dropout_seed)
         sequence = encoded["sequence_output"]
         allowed = _may_answer(inputs)
-        start_logits = _only(allowed, _scores(self.start, sequence))
+        start_logits = _only(allowed, self.start(sequence))
         start_log_probs = tf.nn.log_softmax(start_logits)
         outputs = {
             "start_log_probs": start_log_probs,
@@ -201,17 +199,33 @@ class AnswerableSpanModel(tf_keras.Model):
         }
 
 
+class _Score(tf_keras.layers.Layer):
+    """One number for each vector, in float32 where the vectors are bfloat16, too: the
+    best of many may differ in the last digits only."""
+
+    def __init__(self, scope, size, initializer, **kwargs):
+        # The vectors are cast here, once.
+        super().__init__(autocast=False, **kwargs)
+        self.kernel = initializer.weights(f"{scope}/kernel", (size, 1))
+        self.bias = initializer.constant(f"{scope}/bias", (1,), 0.0)
+
+    def call(self, inputs):
+        """[..., size] -> float32 [...]."""
+        vectors = tf.cast(inputs, tf.float32)
+        return tf.einsum("...h,h->...", vectors, self.kernel[:, 0]) + self.bias[0]
+
+
 class _EndHead(tf_keras.layers.Layer):
     """Log probabilities of ends, each set given one start."""
 
     def __init__(self, config, initializer, **kwargs):
         super().__init__(**kwargs)
         hidden = config.hidden_size
-        self.dense = Projection("end_logits/dense_0", (2 * hidden, hidden), initializer)
+        scope = "end_logits/dense_0"
+        self.kernel = initializer.weights(f"{scope}/kernel", (2 * hidden, hidden))
+        self.bias = initializer.constant(f"{scope}/bias", (hidden,), 0.0)
         self.layer_norm = LayerNorm("end_logits/LayerNorm", hidden, initializer)
-        self.output_projection = Projection(
-            "end_logits/dense_1", (hidden, 1), initializer
-        )
+        self.score = _Score("end_logits/dense_1", hidden, initializer)
 
     def call(self, sequence, starts, allowed):
         """Args:
@@ -224,13 +238,13 @@ class _EndHead(tf_keras.layers.Layer):
         features = tf.gather(sequence, starts, batch_dims=1)
         # The projection of [piece, start] is that of either half added, and the pieces'
         # half is the same for every start.
-        kernel = tf.cast(self.dense.kernel, self.compute_dtype)
-        bias = tf.cast(self.dense.bias, self.compute_dtype)
+        kernel = tf.cast(self.kernel, self.compute_dtype)
+        bias = tf.cast(self.bias, self.compute_dtype)
         piece_kernel, start_kernel = tf.split(kernel, 2)
         pieces = tf.einsum("bsh,hk->bsk", sequence, piece_kernel) + bias
         given = tf.einsum("bnh,hk->bnk", features, start_kernel)
         joint = tf.tanh(pieces[:, tf.newaxis] + given[:, :, tf.newaxis])
-        logits = _scores(self.output_projection, self.layer_norm(joint))
+        logits = self.score(self.layer_norm(joint))
         logits = _only(allowed[:, tf.newaxis], logits)
         return tf.nn.log_softmax(logits)
 
@@ -294,13 +308,6 @@ def _encoder_without_pooler(config, seed, rematerialize):
     # Nothing uses it; without a gradient weight decay would take it to nothing.
     encoder.pooler.trainable = False
     return encoder
-
-
-def _scores(projection, features):
-    """[..., H] -> [...], one score each, float32 where features are bfloat16, too: the
-    best of many may differ in the last digits only."""
-    kernel, bias = projection.kernel[:, 0], projection.bias[0]
-    return tf.einsum("...h,h->...", tf.cast(features, tf.float32), kernel) + bias
 
 
 def _may_answer(batch):

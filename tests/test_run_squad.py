@@ -175,6 +175,15 @@ def test_v2_learns_what_is_impossible_and_keeps_its_threshold(folder, v2):
 
 
 @pytest.mark.slow
+def test_a_model_is_exported_with_its_threshold(folder, v2):
+    flags = [f"--model={v2}", "--export_dir=served"]
+    succeed("export_saved_model.py", *flags, cwd=folder)
+    card = read(folder / "served" / "1" / "assets.extra" / "model_card.json")
+    best = v2 / read(v2 / "results.json")["best_run"]
+    assert card["task"] == read(best / "task.json")
+
+
+@pytest.mark.slow
 def test_an_ensemble_answers_with_its_models(folder, v1, v2):
     models = f"{v2 / 'run_1'},{v2 / 'run_2'}"
     flags = ["--predict_file=v2.json", "--output_dir=both"]
