@@ -8,6 +8,9 @@ Both split text that is already cleaned, and offer the same members:
     tokenize, encode, encode_batch, encode_with_spans, decode
     graph_model         the same splitter as TensorFlow ops
     expansions          id -> ids that replace it afterwards (the digit-comma rule)
+    split_pieces        id -> texts of these
+    byte_ids            ids of pieces that are one byte of a character
+    normalize_each      what the splitter's own normaliser makes of single characters
 """
 
 import re
@@ -69,14 +72,15 @@ class SentencePieceVocabulary:
         self.ordinary_ids = np.array(
             [i for i, kind in enumerate(kinds) if kind == "ordinary"], np.int32
         )
-        self._split_pieces = {
+        self.byte_ids = [i for i in range(len(self.pieces)) if processor.is_byte(i)]
+        self.split_pieces = {
             i: self._split_digit_comma(piece)
             for i, piece in enumerate(self.pieces)
             if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
         }
         self.expansions = {
             i: [processor.piece_to_id(piece) for piece in pieces]
-            for i, pieces in self._split_pieces.items()
+            for i, pieces in self.split_pieces.items()
         }
 
     def _find_special_ids(self, path: Path) -> tuple[int, ...]:
@@ -119,7 +123,7 @@ class SentencePieceVocabulary:
         ids = self._processor.encode(text, out_type=int)
         pieces = self._processor.encode(text, out_type=str)
         split = [
-            self._split_pieces.get(i, [piece])
+            self.split_pieces.get(i, [piece])
             for i, piece in zip(ids, pieces, strict=True)
         ]
         return [piece for pieces in split for piece in pieces]
@@ -157,7 +161,7 @@ class SentencePieceVocabulary:
                 spans.append((origins[cursor], ends[cursor]))
                 cursor += bytes_left == 0
                 continue
-            parts = self._split_pieces.get(i, (piece,))
+            parts = self.split_pieces.get(i, (piece,))
             cursor += len(piece) - sum(map(len, parts))
             for part in parts:
                 start, end = cursor, cursor + len(part)
@@ -190,7 +194,12 @@ class SentencePieceVocabulary:
         return ends[::-1]
 
     def _is_dropped(self, character: str) -> bool:
-        return not self._processor.normalize(character).strip(_WORD_MARKER)
+        return not self.normalize_each([character])[0]
+
+    def normalize_each(self, characters: Sequence[str]) -> list[str]:
+        """What SentencePiece makes of single characters, without spaces around."""
+        normalized = map(self._processor.normalize, characters)
+        return [each.replace(_WORD_MARKER, " ").strip(" ") for each in normalized]
 
     def decode(self, ids: list[int]) -> str:
         """Text of ids; control pieces leave nothing."""
@@ -241,6 +250,8 @@ class WordPieceVocabulary:
             np.int32,
         )
         self.expansions: dict[int, list[int]] = {}
+        self.split_pieces: dict[int, list[str]] = {}
+        self.byte_ids: list[int] = []
         self._model = None
 
     def __getstate__(self) -> dict:
@@ -272,6 +283,10 @@ class WordPieceVocabulary:
             strict=True,
         )
         return ids.flat_values.numpy().tolist(), list(spans)
+
+    def normalize_each(self, characters: Sequence[str]) -> list[str]:
+        """Characters as they are."""
+        return list(characters)
 
     def decode(self, ids: list[int]) -> str:
         """Words of ids, one space between them."""

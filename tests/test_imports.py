@@ -20,6 +20,7 @@ LEVELS = {
     "tokenization": 0,
     "tokenization_subwords": 0,
     "tokenization_graph": 0,
+    "tokenization_offsets": 0,
     "packing": 0,
     "losses": 0,
     "metrics": 0,
@@ -58,6 +59,7 @@ LEVELS = {
 SIBLINGS = {
     "layers": {"rematerialize"},
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
+    "tokenization_graph": {"tokenization_offsets"},
     "records": {"record_bytes"},
     "models": {"encoder"},
     "spans": {"encoder", "models"},
@@ -73,7 +75,12 @@ SIBLINGS = {
     "ensembles": {"fine_tuning"},
 }
 # Parts of one module: nobody else imports them.
-PRIVATE = {"tokenization_subwords", "tokenization_graph", "record_bytes"}
+PRIVATE = {
+    "tokenization_subwords",
+    "tokenization_graph",
+    "tokenization_offsets",
+    "record_bytes",
+}
 FOR_DATA_PREP = {"tokenization", "packing", "records", "locks"}
 # What of tf-models-official is a library; its registries and trainers are not used.
 OFFICIAL = (
