@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import importlib.metadata
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ from albert_tf import (
 from albert_tf.config import AlbertConfig
 from albert_tf.records import TOKENIZER_FILE, write_json
 from albert_tf.span_tasks import NAMES as SQUAD_NAMES
+from albert_tf.span_tasks import SquadSettings
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.train_step import precision_policy
 
@@ -59,7 +61,10 @@ class ExportedModel:
 
 
 def of_folder(
-    folder: model_folder.ModelFolder, text: bool | None = None, precision="float32"
+    folder: model_folder.ModelFolder,
+    text: bool | None = None,
+    precision: str = "float32",
+    threshold: float | None = None,
 ) -> ExportedModel:
     """What a model's folder gives to export.
 
@@ -68,18 +73,43 @@ def of_folder(
       text: whether there is a signature that takes text; None: if there is a
         vocabulary.
       precision: of activations.
+      threshold: put into the output `threshold`; of SQuAD v2.0 in place of the stored
+        one. None: the stored one, if there is one.
+    Raises:
+      ValueError: such a model decides by no threshold.
     """
     if text is None:
         text = folder.vocabulary is not None
     return ExportedModel(
         config=folder.config,
         checkpoint=folder.checkpoint,
-        task=folder.task,
+        task=_with_threshold(folder.task, threshold),
         tokenizer=folder.tokenizer() if text else None,
         tokenizer_settings=folder.tokenizer_settings,
         scores=folder.scores,
         precision=precision,
     )
+
+
+def _with_threshold(
+    task: Mapping[str, Any], threshold: float | None
+) -> Mapping[str, Any]:
+    if threshold is None:
+        return task
+    if task.get("task_name") == SQUAD_NAMES[True]:
+        settings = SquadSettings.from_dict(task)
+        return dataclasses.replace(settings, threshold=threshold).to_dict()
+    if not task.get("labels") or "levels" in task:
+        name = task.get("task_name", "no task")
+        raise ValueError(
+            "A threshold belongs to a classifier or a model of SQuAD v2.0. The model "
+            f"is of {name}: leave out --threshold_to_export."
+        )
+    if not math.isfinite(threshold):
+        raise ValueError(
+            f"--threshold_to_export must be a number. Received {threshold}."
+        )
+    return {**task, "threshold": threshold}
 
 
 def export_model(
@@ -91,9 +121,9 @@ def export_model(
     `segment_ids`; both dimensions free up to the model's longest input), `ids_int64`,
     `examples` (serialized tf.Examples with those features), and `text`, with a
     tokenizer. Outputs are the task's (`serving`); for multiple choice inputs have an
-    axis of options too (`serving_choice`); for SQuAD there is no `text`
-    (`serving_squad`). In `assets.extra/` lie the configuration, a
-    model card, requests that warm a server up and its batching parameters.
+    axis of options too (`serving_choice`); for SQuAD `text` takes `question` and
+    `context` (`serving_squad`). In `assets.extra/` lie the configuration, a model card,
+    requests that warm a server up and its batching parameters.
 
     Args:
       exported: what to write.
@@ -108,9 +138,6 @@ def export_model(
         version is in use.
       OSError: the folder cannot be written, or its disk is full.
     """
-    if _is_squad(exported.task):
-        # Whose answers are places in a text, for which there is no signature.
-        exported = dataclasses.replace(exported, tokenizer=None)
     model, report = load_model(exported)
     served_class = _parts(exported.task)[1]
     served = served_class(model, exported.config, exported.task, exported.tokenizer)

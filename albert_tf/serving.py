@@ -60,11 +60,15 @@ def task_outputs(facts: Mapping[str, Any]) -> Callable[[dict, dict], dict]:
     def classify(outputs, batch):
         probabilities = tf.nn.softmax(outputs["logits"])
         rows = tf.shape(probabilities)[0]
-        return {
+        answers = {
             "probabilities": probabilities,
             "labels": tf.tile(names[tf.newaxis], [rows, 1]),
             "label": tf.gather(names, tf.argmax(probabilities, axis=-1)),
         }
+        if "threshold" in facts:
+            # For the client: what it compares with a probability.
+            answers["threshold"] = tf.fill([rows], float(facts["threshold"]))
+        return answers
 
     return classify
 

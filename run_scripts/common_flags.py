@@ -332,6 +332,13 @@ def define_export_flags() -> None:
     flags.DEFINE_enum(
         "precision", "float32", ["float32", "bfloat16"], "Of activations."
     )
+    flags.DEFINE_float(
+        "threshold_to_export",
+        None,
+        "Value of the output `threshold`. A model of SQuAD v2.0 answers if the null "
+        "score, a logit, is below it, inf and -inf included; default: what is stored "
+        "with the model. To classifiers it gives that output, for clients to use.",
+    )
 
 
 def define_run_flags(**defaults) -> None:

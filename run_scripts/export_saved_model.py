@@ -29,7 +29,9 @@ def main():
             f"No albert_config.json beside {folder.checkpoint}: pass "
             "--albert_config_file."
         )
-    exported = export.of_folder(folder, FLAGS.text_signature, FLAGS.precision)
+    exported = export.of_folder(
+        folder, FLAGS.text_signature, FLAGS.precision, FLAGS.threshold_to_export
+    )
     version, report = export.export_model(
         exported, FLAGS.export_dir, FLAGS.model_version
     )
