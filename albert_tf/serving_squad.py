@@ -2,9 +2,9 @@
 row, and whether to answer, from ids and from tf.Examples; and from text the answer
 itself. See `serving.py`.
 
-The signature `text` answers from one window, the first: what a context has beyond it is
-not read, and `truncated` says so. For longer texts clients make rows of all windows with
-`data_prep/squad_windows.py`, as `run_scripts/ask.py` does, or send parts of the text.
+The signature `text` answers from one window, the first: what a context has beyond it
+is not read, and `truncated` says so. For longer texts clients make rows of all windows
+with `data_prep/squad_windows.py`, as `run_scripts/ask.py` does, or send parts of them.
 
 Letters in shapes: B rows, S pieces, K spans.
 """
@@ -31,12 +31,25 @@ class ServedAnswers(ServedModel):
     """Weights and signatures; rows are [CLS] question [SEP] window [SEP], the window
     and what follows it being the second segment.
 
-    Those of ids and of examples answer, best first, `span_starts` and `span_ends` int32 [B, K], inclusive
-    positions in the row, `span_scores` float32 [B, K] and their `probabilities`. Spans
-    that may not be answers (too long, not in the window) come last, with a probability
-    of 0. Of v2.0 there are `null_scores` float32 [B], the logit that there is no
-    answer, and `answered` bool [B], whether it is below the model's threshold. Of a
-    paragraph of several windows the best span of all counts, and the lowest null score.
+    Those of ids and of examples answer, best first, `span_starts` and `span_ends` int32
+    [B, K], inclusive positions in the row, `span_scores` float32 [B, K] and their
+    `probabilities`. Spans that may not be answers (too long, not in the window) come
+    last, with a probability of 0. Of v2.0 there are `null_scores` float32 [B], the
+    logit that there is no answer, `threshold` float32 [B], the model's, and `answered`
+    bool [B], whether the null score is below it. Of a paragraph of several windows the
+    best span of all counts, and the lowest null score.
+
+    `text` takes `question` and `context`, string [B], and answers
+
+    - `answer` string [B], letter for letter as the context has it, but that an invalid
+      byte of UTF-8 is U+FFFD; "": there is none;
+    - `answer_start` int32 [B], its first character in the context; -1: none;
+    - `score` and `probability` float32 [B] of the best span, the latter among those
+      that differ in their text; without any span -1e20 and 0;
+    - `truncated` bool [B], whether question or context lost its end;
+    - of v2.0, `null_scores`, `threshold` and `answered` as above, the last being false
+      without any span, and `best_answer` and `best_answer_start`, what would be the
+      answer were the threshold infinite.
     """
 
     def __init__(
@@ -178,9 +191,7 @@ def _running_maximum(values):
     return values
 
 
-def _best_text(
-    context, starts, ends, scores, n_best_size: int
-) -> dict[str, tf.Tensor]:
+def _best_text(context, starts, ends, scores, n_best_size: int) -> dict[str, tf.Tensor]:
     """The best text of spans, as `answers.propose` finds it.
 
     Args:

@@ -17,6 +17,7 @@ from albert_tf import (
     model_folder,
     models,
     packing,
+    serving,
     tasks,
     tflite,
 )
@@ -344,6 +345,18 @@ def test_bfloat16_answers_about_the_same(pair_model, tmp_path):
     assert one.dtype == other.dtype == tf.float32
     difference = np.abs(one - other).max()
     assert 0 < difference < 0.05
+
+
+def test_a_threshold_to_export_is_an_output_of_classifiers(pair_model):
+    found = model_folder.read(pair_model[0])
+    exported = export.of_folder(found, text=False, threshold=0.75)
+    answer = serving.task_outputs(exported.task)({"logits": tf.zeros([2, 3])}, {})
+    assert answer["threshold"].numpy().tolist() == [0.75] * 2
+    assert "threshold" not in serving.task_outputs(found.task)(
+        {"logits": tf.zeros([2, 3])}, {}
+    )
+    with pytest.raises(ValueError, match="must be a number. Received inf"):
+        export.of_folder(found, text=False, threshold=np.inf)
 
 
 def test_tflite_gives_the_models_numbers(pair_model, tmp_path):
