@@ -355,7 +355,7 @@ def test_a_threshold_to_export_is_an_output_of_classifiers(pair_model):
     assert "threshold" not in serving.task_outputs(found.task)(
         {"logits": tf.zeros([2, 3])}, {}
     )
-    with pytest.raises(ValueError, match="must be a number. Received inf"):
+    with pytest.raises(ValueError, match=r"must be a number\. Received inf"):
         export.of_folder(found, text=False, threshold=np.inf)
 
 
