@@ -1,4 +1,4 @@
-"""The path on Chinese with WordPiece: data, pretraining, classifier, choices."""
+"""The path on Chinese with WordPiece: from text to fine-tuned and served models."""
 
 import json
 import os
@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  its operations are in what is served
 
 from albert_tf.config import AlbertConfig
 
@@ -61,7 +64,7 @@ def write_lines(path, values):
 
 
 @pytest.mark.slow
-def test_chinese_goes_from_text_to_fine_tuned_models(shared_data, tmp_path):
+def test_chinese_goes_from_text_to_served_models(shared_data, tmp_path):
     vocabulary = shared_data / "vocabulary" / "vocab_chinese.txt"
     news = (shared_data / "text" / "zh_news.txt").read_text("utf-8").split("\n")
     (tmp_path / "text.txt").write_text("\n".join(news[:40]), encoding="utf-8")
@@ -138,3 +141,13 @@ def test_chinese_goes_from_text_to_fine_tuned_models(shared_data, tmp_path):
         settings = json.loads((folder / "tokenizer.json").read_text())
         assert settings["vocab_size"] == 21_128
     assert json.loads((race / "predictions.json").read_text()).keys() == {"1", "2", "3"}
+
+    run("export_saved_model", f"--model={race}", f"--export_dir={tmp_path}/served")
+    text = tf.saved_model.load(f"{tmp_path}/served/1").signatures["text"]
+    names = ("article", "question")
+    inputs = {name: tf.constant([q[name] for q in QUESTIONS]) for name in names}
+    options = [(q["options"] + [""] * 4)[:4] for q in QUESTIONS]
+    served = text(**inputs, options=tf.constant(options))["probabilities"].numpy()
+    table = (race / "test_results.tsv").read_text().splitlines()[1:]
+    written = [[float(cell or 0) for cell in line.split("\t")[1:]] for line in table]
+    np.testing.assert_allclose(served, written, rtol=0, atol=1e-5)
