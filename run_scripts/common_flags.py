@@ -23,6 +23,7 @@ _FLAG_MODULES = (
     "data_flags",
     "fine_tuning_flags",
     "performance_flags",
+    "squad_data",
     "race_data",
 )
 

@@ -26,8 +26,10 @@ LEVELS = {
     "rematerialize": 0,
     "sharing": 0,
     "answers": 0,
+    "answer_metrics": 0,
     "encoder": 1,
     "models": 1,
+    "spans": 1,
     "optimization": 1,
     "checkpoints": 1,
     "batches": 1,
@@ -47,6 +49,7 @@ LEVELS = {
     "export": 4,
     "model_folder": 3,
     "fine_tuning": 3,
+    "span_tasks": 3,
     "ensembles": 3,
 }
 SIBLINGS = {
@@ -55,6 +58,8 @@ SIBLINGS = {
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
     "records": {"record_bytes"},
     "models": {"encoder"},
+    "spans": {"encoder", "models"},
+    "answer_metrics": {"answers"},
     "batches": {"length_batches"},
     "prediction": {"tasks", "loop", "train_step"},
     "serving_choice": {"serving"},
