@@ -29,11 +29,13 @@ setup(
         "absl-py>=1.4",
         "google-crc32c>=1.5",
         "numpy>=1.26",
+        "safetensors>=0.4.3",
         "tqdm>=4.66",
         "matplotlib>=3.8",
     ],
     extras_require={
-        "test": ["pytest>=8", "ruff>=0.9"],
+        # The last transformers with TensorFlow classes: its models need no PyTorch.
+        "test": ["pytest>=8", "ruff>=0.9", "transformers>=4.57,<4.58"],
         # The TPU compiler, whose Python interface moves with each release.
         "tpu-preflight": ["jax>=0.10,<0.11", "libtpu>=0.0.52,<0.1"],
     },

@@ -160,6 +160,7 @@ def _softmax_gradient(upstream, along, probabilities, scale, dtype):
 
 _ACTIVATIONS = {
     "gelu": gelu,
+    "gelu_erf": tf.nn.gelu,
     "relu": tf.nn.relu,
     "tanh": tf.nn.tanh,
     "linear": tf.identity,

@@ -26,6 +26,12 @@ LEVELS = {
     "rematerialize": 0,
     "sharing": 0,
     "answers": 0,
+    "brightmart": 1,
+    "checkpoint_files": 1,
+    "hugging_face": 1,
+    "model_folder": 1,
+    "model_garden": 1,
+    "layouts": 1,
     "encoder": 1,
     "models": 1,
     "optimization": 1,
@@ -45,6 +51,15 @@ SIBLINGS = {
     "layers": {"compilation", "rematerialize"},
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
     "records": {"record_bytes"},
+    "model_folder": {"hugging_face"},
+    "layouts": {
+        "brightmart",
+        "checkpoint_files",
+        "hugging_face",
+        "model_folder",
+        "model_garden",
+    },
+    "checkpoints": {"checkpoint_files", "layouts"},
     "models": {"encoder"},
     "train_step": {"tasks"},
     "loop": {"tasks", "train_step"},
@@ -57,6 +72,8 @@ FOR_DATA_PREP = {"tokenization", "packing", "records"}
 OFFICIAL = (
     "official.common.distribute_utils",
     "official.modeling.performance",
+    # Its encoder, whose checkpoints are read and written.
+    "official.nlp.modeling.networks",
     "official.nlp.tools.squad_evaluate_v1_1",
     "official.nlp.tools.squad_evaluate_v2_0",
 )
