@@ -101,6 +101,16 @@ def write_named(prefix: str | os.PathLike, tensors: Mapping[str, np.ndarray]) ->
     )
 
 
+def write_own(
+    prefix: str | os.PathLike, weights: Mapping[str, np.ndarray], global_step: int
+) -> None:
+    """Writes weights as an own checkpoint without training state."""
+    tf.train.Checkpoint(
+        weights={name: tf.Variable(value) for name, value in weights.items()},
+        global_step=tf.Variable(global_step, dtype=tf.int64),
+    ).write(str(prefix))
+
+
 def find_checkpoint(prefix_or_dir: str | os.PathLike) -> str:
     """The prefix of the checkpoint that a path names.
 

@@ -62,6 +62,20 @@ class LoadReport:
     unused: tuple[str, ...]
     ignored: tuple[str, ...]
 
+    def to_dict(self) -> dict[str, list[str]]:
+        """The names as JSON has them, a list each."""
+        return {
+            "loaded": [*self.loaded],
+            "fresh": [*self.missing],
+            "unused": [*self.unused],
+            "ignored": [*self.ignored],
+        }
+
+    def table(self) -> str:
+        """A line a name: what became of it, and the name."""
+        rows = [(kind, n) for kind, names in self.to_dict().items() for n in names]
+        return "\n".join(f"{kind:8}{name}" for kind, name in rows)
+
     def __str__(self):
         parts = []
         for field in dataclasses.fields(self):

@@ -140,14 +140,10 @@ def read_vocabulary(
 
 def read_cleaning(path: str | os.PathLike) -> dict[str, bool]:
     """`lower_case` and `strip_accents`, as far as files beside the weights say them."""
-    folder = folder_of(path)
-    for place in _PLACES:
-        file = folder / place / TOKENIZER_FILE
-        # Files of transformers have this name, too, and hold something else.
-        values = hugging_face.read_json(file) if file.is_file() else {}
-        if "lower_case" in values:
-            return {key: values[key] for key in ("lower_case", "strip_accents")}
-    file = folder / _THEIR_TOKENIZER_FILE
+    own = read_metadata(path)
+    if own:
+        return {key: own[key] for key in ("lower_case", "strip_accents")}
+    file = folder_of(path) / _THEIR_TOKENIZER_FILE
     values = hugging_face.read_json(file) if file.is_file() else {}
     cleaning = {}
     if values.get("do_lower_case") is not None:
@@ -157,6 +153,24 @@ def read_cleaning(path: str | os.PathLike) -> dict[str, bool]:
     elif values.get("strip_accents") is not None:
         cleaning["strip_accents"] = values["strip_accents"]
     return cleaning
+
+
+def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
+    """The own `tokenizer.json` beside weights, `AlbertTokenizer.metadata()`; or {}."""
+    for place in _PLACES:
+        file = folder_of(path) / place / TOKENIZER_FILE
+        # Files of transformers have this name, too, and hold something else.
+        values = hugging_face.read_json(file) if file.is_file() else {}
+        if {"lower_case", "strip_accents"} <= set(values):
+            return values
+    return {}
+
+
+def copy_metadata(path: str | os.PathLike, folder: Path) -> None:
+    """Copies the own `tokenizer.json` beside weights, if there is one."""
+    metadata = read_metadata(path)
+    if metadata:
+        write_json(folder / TOKENIZER_FILE, metadata)
 
 
 def write_vocabulary(folder: Path, vocabulary: Vocabulary) -> AlbertTokenizer:

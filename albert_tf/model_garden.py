@@ -10,9 +10,9 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 import tf_keras
+from official.modeling import activations
 from official.nlp.modeling.networks import AlbertEncoder as GardenEncoder
 
-from albert_tf import layers
 from albert_tf.config import AlbertConfig
 
 _BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
@@ -47,6 +47,8 @@ NAMES = {
         )
     },
 }
+# Our name of an activation -> what it takes; others have the same name.
+_ACTIVATIONS = {"gelu": activations.gelu, "gelu_erf": "gelu"}
 _QUERY = "transformer/self_attention/query/kernel"
 
 
@@ -108,34 +110,52 @@ def build_encoder(config: AlbertConfig) -> tf_keras.Model:
         max_sequence_length=config.max_position_embeddings,
         type_vocab_size=config.type_vocab_size,
         intermediate_size=config.intermediate_size,
-        activation=layers.activation(config.hidden_act),
+        activation=_ACTIVATIONS.get(config.hidden_act, config.hidden_act),
         dropout_rate=config.hidden_dropout_prob,
         attention_dropout_rate=config.attention_probs_dropout_prob,
         dict_outputs=True,
     )
 
 
-def fill_encoder(
-    encoder: tf_keras.Model, weights: Mapping[str, np.ndarray]
+def write(
+    prefix: str, weights: Mapping[str, np.ndarray], config: AlbertConfig
 ) -> tuple[str, ...]:
-    """Copies weights into tf-models' encoder.
+    """Writes a checkpoint of tf-models' encoder.
+
+    It restores as `tf.train.Checkpoint(encoder=...)` and as `model=`, both of which are
+    in use there.
 
     Args:
-      encoder: of `build_encoder`.
+      prefix: its path up to `.index`.
       weights: by released names; all that the encoder has.
+      config: their shape.
     Returns:
       Names that have no place in it.
+    Raises:
+      ValueError: as `build_encoder`.
     """
+    encoder = build_encoder(config)
     rest = dict(weights)
     for variable in encoder.variables:
         value = rest.pop(NAMES[variable.name.split(":")[0]])
         variable.assign(np.reshape(value, variable.shape))
+    tf.train.Checkpoint(encoder=encoder, model=encoder).write(prefix)
     return tuple(sorted(rest))
 
 
-def run_encoder(encoder: tf_keras.Model, batch: Mapping) -> dict[str, np.ndarray]:
-    """Sequence and pooled output of a batch of `input_ids`, `input_mask` and
-    `segment_ids`, int32 [B, S]."""
+def run(prefix: str, config: AlbertConfig, batch: Mapping) -> dict[str, np.ndarray]:
+    """What tf-models' encoder computes with a checkpoint.
+
+    Args:
+      prefix: of `write`.
+      config: the model's shape.
+      batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
+    Returns:
+      `sequence_output` [B, S, H] and `pooled_output` [B, H].
+    """
+    encoder = build_encoder(config)
+    status = tf.train.Checkpoint(encoder=encoder).read(prefix)
+    status.assert_existing_objects_matched().expect_partial()
     outputs = encoder(
         {
             "input_word_ids": batch["input_ids"],
@@ -144,8 +164,3 @@ def run_encoder(encoder: tf_keras.Model, batch: Mapping) -> dict[str, np.ndarray
         }
     )
     return {n: outputs[n].numpy() for n in ("sequence_output", "pooled_output")}
-
-
-def write(prefix: str, encoder: tf_keras.Model) -> None:
-    """Writes a checkpoint as tf-models' converter does, of both names in use there."""
-    tf.train.Checkpoint(encoder=encoder, model=encoder).write(prefix)

@@ -38,6 +38,8 @@ LEVELS = {
     "checkpoints": 1,
     "batches": 1,
     "strategies": 1,
+    "numeric_check": 2,
+    "conversion": 2,
     "similarity": 2,
     "costs": 2,
     "tasks": 2,
@@ -61,6 +63,7 @@ SIBLINGS = {
     },
     "checkpoints": {"checkpoint_files", "layouts"},
     "models": {"encoder"},
+    "conversion": {"numeric_check"},
     "train_step": {"tasks"},
     "loop": {"tasks", "train_step"},
     "training": {"tasks", "loop", "train_step"},
@@ -74,6 +77,7 @@ OFFICIAL = (
     "official.modeling.performance",
     # Its encoder, whose checkpoints are read and written.
     "official.nlp.modeling.networks",
+    "official.modeling.activations",
     "official.nlp.tools.squad_evaluate_v1_1",
     "official.nlp.tools.squad_evaluate_v2_0",
 )

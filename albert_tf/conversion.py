@@ -1,0 +1,421 @@
+"""Weights of one layout -> a model folder of another, checked and all or nothing.
+
+read (layouts.py) -> complete? -> grow the vocabulary -> write beside the target
+-> read that again -> same outputs? -> rename
+"""
+
+import dataclasses
+import math
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from albert_tf import (
+    checkpoint_files,
+    hugging_face,
+    layouts,
+    model_folder,
+    model_garden,
+    numeric_check,
+    sharing,
+)
+from albert_tf.checkpoints import LoadReport, released_name
+from albert_tf.config import AlbertConfig
+from albert_tf.encoder import AlbertEncoder
+from albert_tf.layers import Initializer
+from albert_tf.layouts import StoredWeights
+from albert_tf.records import write_json
+
+# Layouts that can be written.
+TARGETS = ("own", "tensorflow1", "hugging_face", "model_garden")
+REPORT_FILE = "conversion.json"
+_TABLE, _BIAS = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
+_MATRIX = ("output_weights", "output_bias")
+# Heads that weights may have besides the encoder -> their names, less the scope.
+_HEADS = {
+    "masked-LM": (
+        "cls/predictions/",
+        (
+            "transform/dense/kernel",
+            "transform/dense/bias",
+            "transform/LayerNorm/gamma",
+            "transform/LayerNorm/beta",
+            "output_bias",
+        ),
+    ),
+    "sentence-order": ("cls/seq_relationship/", _MATRIX),
+    "span": ("cls/squad/", _MATRIX),
+    "classifier": ("", _MATRIX),
+    "span start": ("start_logits/", ("dense/kernel", "dense/bias")),
+    "span end": (
+        "end_logits/",
+        (
+            "dense_0/kernel",
+            "dense_0/bias",
+            "LayerNorm/gamma",
+            "LayerNorm/beta",
+            "dense_1/kernel",
+            "dense_1/bias",
+        ),
+    ),
+    "answerable": (
+        "answer_class/",
+        ("dense_0/kernel", "dense_0/bias", "dense_1/kernel"),
+    ),
+}
+_PREFIXES = {
+    "own": "model.ckpt-{step}",
+    "tensorflow1": "model.ckpt-best",
+    "model_garden": "albert_encoder.ckpt",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """What `convert` does.
+
+    Attributes:
+      source: of any layout that `layouts.read_weights` knows.
+      target: new folder.
+      layout: one of `TARGETS`.
+      config: the model's shape, in the place of what lies beside the source.
+      vocabulary: in the place of what lies beside the source.
+      strict: whether a weight that the model or the target lacks is an error.
+      multiple_choice: whether a head of one class scores choices, not a regression.
+      vocab_size: rows that the vocabulary shall grow to; None: as it is.
+      seed: of new rows, and of weights that start fresh.
+    """
+
+    source: str
+    target: str
+    layout: str
+    config: AlbertConfig | None = None
+    vocabulary: model_folder.Vocabulary | None = None
+    strict: bool = True
+    multiple_choice: bool = False
+    vocab_size: int | None = None
+    seed: int = 12345
+
+
+def convert(conversion: Conversion) -> dict:
+    """Converts; the target's folder is there whole or not at all.
+
+    Returns:
+      What its `conversion.json` holds: `source_layout`, `target_layout`, `weights`
+      (names that were `loaded`, start `fresh`, are `unused` or `ignored`),
+      `largest_differences` of outputs, and `notes` for people.
+    Raises:
+      FileNotFoundError: no weights, or no configuration beside them.
+      ValueError: as `layouts.read_weights`; the target is in use; weights do not fit
+        the configuration, each other or the target; the vocabulary does not; outputs
+        differ by more than 1e-4.
+      OSError: the target cannot be written.
+    """
+    target = Path(conversion.target)
+    if conversion.layout not in TARGETS:
+        raise ValueError(
+            f"Cannot write the layout {conversion.layout!r}: choose one of "
+            f"{', '.join(TARGETS)}."
+        )
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ValueError(f"{target} is in use: convert into a new folder.")
+    stored = layouts.read_weights(conversion.source, conversion.config)
+    if stored.config is None:
+        stored_config = model_folder.require_config(conversion.source)
+        stored = dataclasses.replace(stored, config=stored_config)
+    stored, report = complete(stored, conversion.strict, conversion.seed)
+    if conversion.vocab_size:
+        stored = grow_vocabulary(stored, conversion.vocab_size, conversion.seed)
+    if conversion.layout != "own":
+        stored = with_equal_groups(stored)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        results = _write_and_check(conversion, stored, report, partial)
+        write_json(partial / REPORT_FILE, results)
+        for file in partial.iterdir():
+            with open(file, "rb") as opened:
+                os.fsync(opened.fileno())
+        os.replace(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return results
+
+
+def _write_and_check(conversion, stored, report, partial: Path) -> dict:
+    """Fills the folder of a conversion; its results."""
+    batch = numeric_check.random_batch(
+        stored.config, np.random.default_rng(conversion.seed)
+    )
+    expected = numeric_check.outputs(stored, batch)
+    differences = {}
+    if stored.saved_model and not conversion.vocab_size:
+        own = numeric_check.saved_model_outputs(stored.saved_model, batch)
+        differences["source"] = numeric_check.largest_difference(own, expected)
+        numeric_check.require_close(
+            differences["source"], f"{stored.source} and its weights read here"
+        )
+    vocabulary, notes = choose_vocabulary(conversion, stored.config)
+    dropped = _write_weights(conversion, stored, vocabulary, partial)
+    if dropped and conversion.strict:
+        raise ValueError(
+            f"The layout {conversion.layout} has no place for "
+            f"{checkpoint_files.few(dropped)}: leave them out with --nostrict."
+        )
+    report = dataclasses.replace(
+        report, unused=tuple(sorted({*report.unused, *dropped}))
+    )
+    if conversion.layout == "model_garden":
+        own = model_garden.run(
+            _prefix(conversion, stored, partial), stored.config, batch
+        )
+        differences["target"] = numeric_check.largest_difference(own, expected)
+        numeric_check.require_close(differences["target"], "tf-models' own encoder")
+    reread = layouts.read_weights(partial)
+    differences["reload"] = numeric_check.largest_difference(
+        expected, numeric_check.outputs(reread, batch)
+    )
+    kept = set(stored.weights) - set(dropped)
+    lost = {name for name in kept - set(reread.weights) if not name.startswith("bert/")}
+    if lost:
+        raise ValueError(
+            f"Written weights lack {checkpoint_files.few(sorted(lost))} when they are "
+            "read again: this is a fault of the conversion, report it."
+        )
+    numeric_check.require_close(differences["reload"], "The written weights")
+    return {
+        "source": conversion.source,
+        "source_layout": stored.layout,
+        "target_layout": conversion.layout,
+        "weights": report.to_dict(),
+        "largest_differences": differences,
+        "notes": notes,
+    }
+
+
+def complete(
+    stored: StoredWeights, strict: bool, seed: int
+) -> tuple[StoredWeights, LoadReport]:
+    """Weights that are an encoder and whole heads, no more and no less.
+
+    Args:
+      stored: with its configuration.
+      strict: whether missing and unknown weights are an error; else those start fresh
+        (whole heads stay away) and these are left out.
+      seed: of weights that start fresh.
+    Returns:
+      The weights, and what became of each.
+    Raises:
+      ValueError: a shape is not that of the configuration; when strict, a name that is
+        missing or unknown. (The pooler may be, of classes that have none.)
+    """
+    encoder = AlbertEncoder(stored.config, seed)
+    variables = {released_name(v): v for v in encoder.variables}
+    known, heads = set(variables), set()
+    for scope, names in _HEADS.values():
+        names = {scope + name for name in names}
+        known |= names
+        if names <= set(stored.weights) or (strict and names & set(stored.weights)):
+            heads |= names
+    wanted = set(variables) | heads
+    report = LoadReport(
+        loaded=tuple(sorted(wanted & set(stored.weights))),
+        missing=tuple(sorted(wanted - set(stored.weights))),
+        unused=tuple(sorted(set(stored.weights) - wanted)),
+        ignored=tuple(sorted(stored.ignored)),
+    )
+    missing = set(report.missing)
+    if stored.pooler_left_out:
+        missing -= {name for name in missing if name.startswith("bert/pooler/")}
+    if strict and (missing or report.unused):
+        raise ValueError(
+            f"{stored.source} does not hold what its configuration says: {report}. Use "
+            "the configuration that belongs to it; or --nostrict, to start fresh what "
+            "is missing and leave out what is unknown."
+        )
+    for name, variable in variables.items():
+        held, own = stored.weights.get(name), variable.shape.as_list()
+        if held is not None and list(held.shape) != own:
+            raise ValueError(
+                f"{stored.source} holds {name} of shape {list(held.shape)}, its "
+                f"configuration says {own}: use the configuration that belongs to it."
+            )
+    weights = {name: stored.weights[name] for name in report.loaded}
+    weights |= {name: variables[name].numpy() for name in report.missing}
+    return dataclasses.replace(stored, weights=weights), report
+
+
+def grow_vocabulary(stored: StoredWeights, size: int, seed: int) -> StoredWeights:
+    """Adds rows to the embedding table and, with it, to the masked-LM head's bias.
+
+    New rows are initial values, new biases 0, as a model has them before training.
+
+    Raises:
+      ValueError: the size is not above the model's.
+    """
+    config, weights = stored.config, dict(stored.weights)
+    more = size - config.vocab_size
+    if more <= 0:
+        raise ValueError(
+            f"The vocabulary can only grow. Received {size}, and the model has "
+            f"{config.vocab_size}: name a larger size."
+        )
+    shape = (more, config.embedding_size)
+    rows = Initializer(config.initializer_range, seed).weights("new_pieces", shape)
+    weights[_TABLE] = np.concatenate([weights[_TABLE], rows.numpy()])
+    if _BIAS in weights:
+        weights[_BIAS] = np.pad(weights[_BIAS], (0, more))
+    return dataclasses.replace(
+        stored, weights=weights, config=config.replace(vocab_size=size)
+    )
+
+
+def with_equal_groups(stored: StoredWeights) -> StoredWeights:
+    """The same model with as many sets of attention as of feed-forward parameters.
+
+    Other layouts know `num_hidden_groups` alone. Sets are repeated where need be.
+    """
+    config, groups = stored.config, stored.config.groups
+    own = [groups[key] for key in sharing.KINDS.values()]
+    count = math.lcm(*own)
+    config = config.replace(
+        num_hidden_groups=count, attention_groups=None, ffn_groups=None
+    )
+    sets = {
+        kind: [index * held // count for index in range(count)]
+        for kind, held in zip(sharing.KINDS, own, strict=True)
+    }
+    weights = {
+        copy: value
+        for name, value in stored.weights.items()
+        for copy in sharing.copies(name, sets)
+    }
+    return dataclasses.replace(stored, weights=weights, config=config)
+
+
+def choose_vocabulary(
+    conversion: Conversion, config: AlbertConfig
+) -> tuple[model_folder.Vocabulary | None, list[str]]:
+    """The vocabulary that travels along, and what to say about it.
+
+    Raises:
+      ValueError: it has more pieces than the model; it is not the one that the model
+        was made with; or pieces of that one have other ids in it.
+    """
+    beside = model_folder.read_vocabulary(conversion.source)
+    chosen = conversion.vocabulary or beside
+    if chosen is None:
+        return None, [
+            "No vocabulary lies beside the weights, so that none travels along: name "
+            "it with --spm_model_file or --vocab_file."
+        ]
+    tokenizer = chosen.tokenizer()
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ValueError(
+            f"{chosen.file} has {tokenizer.vocab_size} pieces, the model "
+            f"{config.vocab_size}: give the model's own, or --resize_vocabulary."
+        )
+    made_with = model_folder.read_metadata(conversion.source).get("vocabulary_sha256")
+    digest = tokenizer.metadata()["vocabulary_sha256"]
+    if made_with not in (None, digest) and not conversion.vocab_size:
+        raise ValueError(
+            f"{chosen.file} is not the vocabulary that the model was made with (its "
+            f"digest is {digest[:12]}, expected {made_with[:12]}): give that one."
+        )
+    if beside and chosen is not beside:
+        old = beside.tokenizer()
+        for index in range(old.vocab_size):
+            if tokenizer.piece_to_id(old.id_to_piece(index)) != index:
+                raise ValueError(
+                    f"{chosen.file} does not have {old.id_to_piece(index)!r} at "
+                    f"{index}, as {beside.file} has: append new pieces to that one."
+                )
+    notes = []
+    if not conversion.vocabulary and not model_folder.read_cleaning(conversion.source):
+        notes.append(
+            "Nothing beside the weights says how text is cleaned: taken as "
+            "lower-cased, accents stripped. If not: --nodo_lower_case, "
+            "--nostrip_accents."
+        )
+    if tokenizer.vocab_size < config.vocab_size:
+        notes.append(
+            f"{chosen.file.name} has {tokenizer.vocab_size} pieces, the model "
+            f"{config.vocab_size} rows."
+        )
+    return chosen, notes
+
+
+def _write_weights(conversion, stored, vocabulary, folder: Path) -> tuple[str, ...]:
+    """Writes weights, configuration and vocabulary; names that have no place there."""
+    if conversion.layout == "hugging_face":
+        return _write_hugging_face(conversion, stored, vocabulary, folder)
+    prefix, dropped = _prefix(conversion, stored, folder), ()
+    if conversion.layout == "own":
+        checkpoint_files.write_own(prefix, stored.weights, stored.global_step)
+    elif conversion.layout == "tensorflow1":
+        step = {"global_step": np.int64(stored.global_step)}
+        checkpoint_files.write_named(prefix, {**stored.weights, **step})
+    else:
+        dropped = model_garden.write(prefix, stored.weights, stored.config)
+    write_json(folder / model_folder.CONFIG_FILE, stored.config.to_dict())
+    if vocabulary:
+        model_folder.write_vocabulary(folder, vocabulary)
+    else:
+        model_folder.copy_metadata(conversion.source, folder)
+    return dropped
+
+
+def _prefix(conversion, stored, folder: Path) -> str:
+    return str(folder / _PREFIXES[conversion.layout].format(step=stored.global_step))
+
+
+def _write_hugging_face(conversion, stored, vocabulary, folder) -> tuple[str, ...]:
+    classes = len(stored.weights.get("output_bias", ()))
+    values = hugging_face.config_values(
+        stored.config, _architecture(stored.weights, conversion)
+    )
+    if classes:
+        values["id2label"] = {str(each): f"LABEL_{each}" for each in range(classes)}
+        values["label2id"] = {f"LABEL_{each}": each for each in range(classes)}
+    if vocabulary:
+        tokenizer = model_folder.write_their_vocabulary(folder, vocabulary)
+        values |= model_folder.special_ids(tokenizer)
+    tensors, dropped = hugging_face.their_weights(stored.weights, stored.config)
+    hugging_face.write(folder, tensors, values)
+    return dropped
+
+
+def _architecture(weights: Mapping[str, np.ndarray], conversion: Conversion) -> str:
+    """The class of `transformers` that has the heads of a model.
+
+    Raises:
+      ValueError: there is none.
+    """
+    heads = frozenset(
+        head
+        for head, (scope, names) in _HEADS.items()
+        if scope + names[0] in weights and f"{scope}{names[-1]}" in weights
+    )
+    known = {
+        frozenset(): "AlbertModel",
+        frozenset({"masked-LM"}): "AlbertForMaskedLM",
+        frozenset({"masked-LM", "sentence-order"}): "AlbertForPreTraining",
+        frozenset({"span"}): "AlbertForQuestionAnswering",
+        frozenset({"classifier"}): "AlbertForSequenceClassification",
+    }
+    if conversion.multiple_choice:
+        known[frozenset({"classifier"})] = "AlbertForMultipleChoice"
+    found = heads & {"masked-LM", "sentence-order", "span", "classifier"}
+    if heads in known:
+        return known[heads]
+    if conversion.strict or found not in known:
+        raise ValueError(
+            f"No class of transformers has these heads: {', '.join(sorted(heads))}. "
+            "Convert to another layout."
+        )
+    return known[found]
