@@ -41,8 +41,8 @@ __all__ = [
 HEADS = r"^(?!bert/)"
 # More to say where a shape differs.
 _HINTS = {
-    "albert_zh": ", with embedding_size set to hidden_size: albert_zh's table is used "
-    "multiplied out.",
+    "albert_zh": ", and embedding_size = hidden_size, for albert_zh's table is "
+    "multiplied out: --config_override, or convert_checkpoint.py.",
 }
 
 

@@ -168,7 +168,9 @@ def _write_and_check(conversion, stored, report, partial: Path) -> dict:
             f"{checkpoint_files.few(dropped)}: leave them out with --nostrict."
         )
     report = dataclasses.replace(
-        report, unused=tuple(sorted({*report.unused, *dropped}))
+        report,
+        loaded=tuple(name for name in report.loaded if name not in dropped),
+        unused=tuple(sorted({*report.unused, *dropped})),
     )
     if conversion.layout == "model_garden":
         own = model_garden.run(

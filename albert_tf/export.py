@@ -1,6 +1,5 @@
 """A checkpoint -> a SavedModel that TensorFlow Serving runs, with no code of ours."""
 
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -41,12 +40,6 @@ class _EncoderModule(tf.Module):
         return {name: outputs[name] for name in _OUTPUTS}
 
 
-def read_tokenizer_settings(folder: str | os.PathLike) -> dict[str, Any] | None:
-    """What the run in an output folder knew of its vocabulary; None: nothing."""
-    path = Path(folder) / TOKENIZER_FILE
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-
-
 def export_encoder(
     config: AlbertConfig,
     checkpoint: str | os.PathLike,
@@ -62,13 +55,13 @@ def export_encoder(
 
     Args:
       config: the checkpoint's own.
-      checkpoint: as `checkpoints.find_checkpoint` takes it.
+      checkpoint: as `checkpoints.load_weights` takes it.
       export_dir: the SavedModel's folder; must not exist or be empty.
       tokenizer_settings: JSON values, `AlbertTokenizer.metadata()`.
     Returns:
       The load report; heads of the checkpoint are in `unused`.
     Raises:
-      FileNotFoundError: no such checkpoint.
+      FileNotFoundError: no such weights.
       ValueError: the folder is in use, or the checkpoint is of another shape.
       OSError: the folder cannot be written, or its disk is full.
     """

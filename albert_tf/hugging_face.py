@@ -112,16 +112,12 @@ def names(config: AlbertConfig) -> Iterator[Name]:
 
 def own_weights(
     stored: Mapping[str, np.ndarray], config: AlbertConfig
-) -> tuple[dict[str, np.ndarray], AlbertConfig]:
-    """Weights under released names, and the configuration that they need.
+) -> dict[str, np.ndarray]:
+    """Weights under released names, float32; others under their own.
 
     Args:
       stored: tensors of the folder.
       config: what its `config.json` says.
-    Returns:
-      float32 weights, those without a counterpart under their own names; and `config`,
-      with `project_embeddings` where E = H and the projection, which every model there
-      has, does something.
     Raises:
       ValueError: the masked-LM head's matrix is not the embedding table.
     """
@@ -142,18 +138,7 @@ def own_weights(
             value = rest.pop(name.theirs)
             value = value.T if name.transposed else value
             weights[name.own] = np.ascontiguousarray(value, np.float32)
-    weights |= rest
-    if config.embedding_size == config.hidden_size:
-        kernel, bias = (
-            weights.get(f"{_MAPPING}/{part}") for part in ("kernel", "bias")
-        )
-        if kernel is None or bias is None:
-            return weights, config
-        if np.array_equal(kernel, np.eye(config.hidden_size)) and not bias.any():
-            del weights[f"{_MAPPING}/kernel"], weights[f"{_MAPPING}/bias"]
-        else:
-            config = config.replace(project_embeddings=True)
-    return weights, config
+    return weights | rest
 
 
 def their_weights(
@@ -265,11 +250,15 @@ def config_of(values: Mapping[str, Any]) -> AlbertConfig:
             f"hidden_act is {act!r}, expected one of {', '.join(_ACTIVATIONS)}."
         )
     # A key that is left out has its class's default there; those are the original's.
-    return AlbertConfig.from_dict(
+    config = AlbertConfig.from_dict(
         {"embedding_size": 128, "vocab_size": 30_000}
         | own
         | {"hidden_act": _ACTIVATIONS[act]}
     )
+    if config.embedding_size == config.hidden_size:
+        # Every model there has a projection.
+        return config.replace(project_embeddings=True)
+    return config
 
 
 def config_values(config: AlbertConfig, architecture: str) -> dict[str, Any]:

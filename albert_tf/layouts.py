@@ -149,7 +149,7 @@ def _read_hugging_face(folder: Path, config: AlbertConfig | None) -> StoredWeigh
             "weights come from."
         )
     try:
-        weights, config = hugging_face.own_weights(tensors, config)
+        weights = hugging_face.own_weights(tensors, config)
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
     return StoredWeights(str(folder), "hugging_face", weights, config=config)

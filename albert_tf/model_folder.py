@@ -97,8 +97,14 @@ def require_config(path: str | os.PathLike) -> AlbertConfig:
     """As `read_config`.
 
     Raises:
-      FileNotFoundError: there is none.
+      FileNotFoundError: there is none, or no weights.
     """
+    path = Path(path)
+    if not path.exists() and not Path(f"{path}.index").exists():
+        raise FileNotFoundError(
+            f"No weights at {str(path)!r}: pass a checkpoint's path up to '.index', or "
+            "the folder of a checkpoint, a SavedModel or a Hugging Face model."
+        )
     config = read_config(path)
     if config is None:
         raise FileNotFoundError(
@@ -164,6 +170,13 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
         if {"lower_case", "strip_accents"} <= set(values):
             return values
     return {}
+
+
+def tokenizer_settings(path: str | os.PathLike) -> dict[str, Any] | None:
+    """`AlbertTokenizer.metadata()` of the vocabulary beside weights; None: unknown."""
+    own = read_metadata(path)
+    vocabulary = None if own else read_vocabulary(path)
+    return vocabulary.tokenizer().metadata() if vocabulary else own or None
 
 
 def copy_metadata(path: str | os.PathLike, folder: Path) -> None:

@@ -242,20 +242,21 @@ def define_config_file_flag(required: bool = True) -> None:
     flags.DEFINE_string(
         "albert_config_file",
         None,
-        "The model's shape, JSON; see configs/. Checkpoints have it beside them.",
+        "The model's shape, JSON; see configs/. Weights have it beside them.",
         required=required,
     )
 
 
 def define_model_flags(checkpoint_required: bool = False) -> None:
-    """The model and its weights; with these required its shape may lie beside them."""
-    define_config_file_flag(required=not checkpoint_required)
+    """The model and its weights, beside which its shape may lie."""
+    define_config_file_flag(required=False)
     flags.DEFINE_string(
         "init_checkpoint",
         None if checkpoint_required else "",
-        "Weights to start from: an own or a TensorFlow 1 checkpoint, by its path up to "
-        ".index or by its folder. Without training state; to resume a run give its "
-        "--output_dir again.",
+        "Weights to start from: an own or TensorFlow 1 checkpoint, by its path up to "
+        ".index or by its folder; a folder of a hub module, a SavedModel or a Hugging "
+        "Face model. Without training state; to resume a run give its --output_dir "
+        "again.",
         required=checkpoint_required,
     )
 
@@ -284,9 +285,15 @@ def define_sharing_flags() -> None:
 
 def model_config():
     """The shape that the flags of a model and of its sharing describe."""
+    from albert_tf import model_folder
     from albert_tf.config import AlbertConfig
 
-    config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    if FLAGS.albert_config_file:
+        config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    elif FLAGS.init_checkpoint:
+        config = model_folder.require_config(FLAGS.init_checkpoint)
+    else:
+        raise flags.Error("Name the model's shape: --albert_config_file.")
     config = config.override(FLAGS.config_override)
     if FLAGS.unshare and not FLAGS.init_checkpoint:
         raise flags.Error("--unshare needs the weights to copy: --init_checkpoint.")

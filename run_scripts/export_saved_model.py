@@ -6,8 +6,6 @@
 The configuration is found beside the checkpoint or named by --albert_config_file.
 """
 
-from pathlib import Path
-
 from absl import flags
 
 import common_flags
@@ -16,24 +14,19 @@ FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf import checkpoints, export
+    from albert_tf import export, model_folder
     from albert_tf.config import AlbertConfig
 
-    prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
-    folder = Path(prefix).parent
-    config_file = FLAGS.albert_config_file or folder / "albert_config.json"
-    if not Path(config_file).is_file():
-        raise FileNotFoundError(
-            f"No {config_file} beside the checkpoint: pass --albert_config_file."
-        )
+    source = FLAGS.init_checkpoint
+    if FLAGS.albert_config_file:
+        config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    else:
+        config = model_folder.require_config(source)
     report = export.export_encoder(
-        AlbertConfig.from_json(config_file),
-        prefix,
-        FLAGS.export_dir,
-        export.read_tokenizer_settings(folder),
+        config, source, FLAGS.export_dir, model_folder.tokenizer_settings(source)
     )
     print(
-        f"Exported the encoder of {prefix} to {FLAGS.export_dir}: {len(report.loaded)} "
+        f"Exported the encoder of {source} to {FLAGS.export_dir}: {len(report.loaded)} "
         f"variables; {len(report.unused)} of its heads left out."
     )
 

@@ -13,7 +13,6 @@ from albert_tf import checkpoints, export, optimization
 from albert_tf.config import AlbertConfig, OptimizerConfig
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.models import PretrainingModel
-from albert_tf.records import write_json
 
 # With dropout, so that an export that drops is noticed.
 CONFIG = tiny.tiny_config(
@@ -175,12 +174,6 @@ def test_what_a_client_needs_to_know_lies_beside_the_model(
     assert json.loads((extra / "tokenizer.json").read_text()) == TOKENIZER
     export.export_encoder(CONFIG, checkpoint, tmp_path / "1")
     assert everything_in(tmp_path / "1" / "assets.extra") == ["albert_config.json"]
-
-
-def test_tokenizer_settings_of_a_run_are_read_where_there_are_any(tmp_path):
-    assert export.read_tokenizer_settings(tmp_path) is None
-    write_json(tmp_path / "tokenizer.json", TOKENIZER)
-    assert export.read_tokenizer_settings(tmp_path) == TOKENIZER
 
 
 def test_an_export_leaves_nothing_beside_it(exported):
