@@ -161,6 +161,9 @@ def their_weights(
             value = rest.pop(name.own)
             value = value.T if name.transposed else value
             tensors[name.theirs] = np.ascontiguousarray(value)
+    if "predictions.bias" in tensors:
+        # Its TensorFlow classes read this copy, its PyTorch classes tie the two.
+        tensors["predictions.decoder.bias"] = tensors["predictions.bias"].copy()
     return tensors, tuple(sorted(rest))
 
 
