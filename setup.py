@@ -32,6 +32,8 @@ setup(
         "safetensors>=0.4.3",
         "tqdm>=4.66",
         "matplotlib>=3.8",
+        "scipy>=1.11",
+        "scikit-learn>=1.4",
     ],
     extras_require={
         # The last transformers with TensorFlow classes: its models need no PyTorch.

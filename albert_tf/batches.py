@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from albert_tf.records import RecordSet, find_corruption
+from albert_tf.length_batches import LengthBatches
+from albert_tf.records import RecordSet, find_corruption, parsing_spec
 
 # Rows that are shuffled together: 10,000 rows of 512 pieces are about 60 MB.
 _SHUFFLE_ROWS = 10_000
@@ -25,6 +26,7 @@ def training_batches(
     seed: int,
     first_step: int,
     context: tf.distribute.InputContext,
+    length_multiple: int = 0,
 ) -> tf.data.Dataset:
     """Batches for ever: rows shuffled anew each epoch, epochs joined without a gap.
 
@@ -34,9 +36,13 @@ def training_batches(
       seed: of the order.
       first_step: steps whose rows are skipped, for a run that is resumed.
       context: which part of every batch is this worker's.
+      length_multiple: what rows of many lengths are padded to, as `LengthBatches`.
     Returns:
       Per-replica batches: dict of int32 or float32 tensors.
     """
+    if record_set.varies:
+        lengths = LengthBatches(record_set, batch_size, length_multiple)
+        return _own_padded(lengths, lengths.training(seed, first_step), context)
     skipped = first_step * batch_size
     first_epoch, offset = divmod(skipped, record_set.total_rows)
 
@@ -52,17 +58,26 @@ def training_batches(
 
 
 def evaluation_batches(
-    record_set: RecordSet, batch_size: int, context: tf.distribute.InputContext
+    record_set: RecordSet,
+    batch_size: int,
+    context: tf.distribute.InputContext,
+    length_multiple: int = 0,
 ) -> tf.data.Dataset:
-    """Every row once, in file order; the last batch is filled with rows of weight 0.
+    """Every row once; the last batch is filled with rows of weight 0.
+
+    They come in file order, but by length where lengths vary.
 
     Args:
       record_set: what to read; at least one row.
       batch_size: rows in one step over all replicas.
       context: which part of every batch is this worker's.
+      length_multiple: as of `training_batches`.
     Returns:
       Per-replica batches as `training_batches`, with `row_weight` float32 [B].
     """
+    if record_set.varies:
+        lengths = LengthBatches(record_set, batch_size, length_multiple)
+        return _own_padded(lengths, lengths.evaluation(), context)
     total = record_set.total_rows
     fill = -total % batch_size
     rows = tf.data.TFRecordDataset(list(record_set.paths))
@@ -124,6 +139,20 @@ def _shuffled_rows(record_set, seeds):
     return rows.shuffle(_SHUFFLE_ROWS, order, reshuffle_each_iteration=False)
 
 
+def _own_padded(lengths, chosen, context):
+    """Row indices of global batches -> this worker's per-replica batches, padded."""
+
+    def spread(rows, weights, length):
+        return rows, weights, tf.fill(tf.shape(rows), length)
+
+    parts = chosen.map(spread)
+    parts = _own_part(parts, lengths.batch_size, context)
+    return parts.map(
+        lambda rows, weights, length: lengths.pad(rows, weights, length[0]),
+        tf.data.AUTOTUNE,
+    ).prefetch(tf.data.AUTOTUNE)
+
+
 def _own_part(batches, batch_size, context):
     """Global batches -> this worker's per-replica batches, in replica order."""
     workers, replicas = context.num_input_pipelines, context.num_replicas_in_sync
@@ -144,11 +173,7 @@ def _own_part(batches, batch_size, context):
 
 def _parse(serialized, features):
     """Strings [B] -> dict of [B, ...] tensors, int32 where the disk has int64."""
-    spec = {
-        name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
-        for name, feature in features.items()
-    }
-    parsed = tf.io.parse_example(serialized, spec)
+    parsed = tf.io.parse_example(serialized, parsing_spec(features))
     return {
         name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
         for name, value in parsed.items()

@@ -253,6 +253,11 @@ def assign_weights(
     weights = stored.weights
     variables = {released_name(v): v for v in model.variables}
     sources, skipped = _sources(model, stored, unshare)
+    # A head of another task: where a fresh one is welcome, it takes its place.
+    for name in [n for n in sources if missing_ok and re.search(missing_ok, n)]:
+        held = weights.get(sources[name])
+        if held is not None and list(held.shape) != variables[name].shape.as_list():
+            sources[name] = ""
     report = LoadReport(
         loaded=tuple(sorted(name for name in sources if sources[name] in weights)),
         missing=tuple(sorted(n for n in sources if sources[n] not in weights)),

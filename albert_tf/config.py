@@ -340,6 +340,10 @@ class TrainConfig:
       save_checkpoints_steps: steps between checkpoints.
       keep_checkpoint_max: checkpoints that are kept; 0: all.
       eval_steps: steps between evaluations while training; 0: only after it.
+      early_stopping: evaluations in a row, none of them the best so far, after which
+        training stops; 0: never.
+      length_buckets: whether batches of rows of many lengths are padded to about their
+        longest row; if not, to the longest that rows may have. Results are the same.
       max_eval_steps: evaluation batches at most; 0: the whole set.
       max_train_hours: hours of training, over all resumptions, after which it stops;
         0: no limit.
@@ -357,6 +361,8 @@ class TrainConfig:
     save_checkpoints_steps: int = 5_000
     keep_checkpoint_max: int = 5
     eval_steps: int = 0
+    early_stopping: int = 0
+    length_buckets: bool = True
     max_eval_steps: int = 0
     max_train_hours: float = 0.0
     random_seed: int = 12345
@@ -397,7 +403,13 @@ _CHOICES = {
     "precision": ("float32", "bfloat16"),
     "rematerialize": ("none", "attention", "block"),
 }
-_ZERO_ALLOWED = ("keep_checkpoint_max", "eval_steps", "max_eval_steps", "random_seed")
+_ZERO_ALLOWED = (
+    "keep_checkpoint_max",
+    "eval_steps",
+    "early_stopping",
+    "max_eval_steps",
+    "random_seed",
+)
 
 
 def _is_number(value: Any) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from albert_tf import (
+    beside_weights,
     checkpoint_files,
     hugging_face,
     layouts,
@@ -78,7 +79,7 @@ class Conversion:
     """What `convert` does.
 
     Attributes:
-      source: of any layout that `layouts.read_weights` knows.
+      source: an output folder, or weights of any layout that `layouts` knows.
       target: new folder.
       layout: one of `TARGETS`.
       config: the model's shape, in the place of what lies beside the source.
@@ -93,7 +94,7 @@ class Conversion:
     target: str
     layout: str
     config: AlbertConfig | None = None
-    vocabulary: model_folder.Vocabulary | None = None
+    vocabulary: beside_weights.Vocabulary | None = None
     strict: bool = True
     multiple_choice: bool = False
     vocab_size: int | None = None
@@ -122,10 +123,10 @@ def convert(conversion: Conversion) -> dict:
         )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ValueError(f"{target} is in use: convert into a new folder.")
-    stored = layouts.read_weights(conversion.source, conversion.config)
-    if stored.config is None:
-        stored_config = model_folder.require_config(conversion.source)
-        stored = dataclasses.replace(stored, config=stored_config)
+    source = model_folder.locate(conversion.source)
+    conversion = dataclasses.replace(conversion, source=source)
+    config = conversion.config or beside_weights.require_config(source)
+    stored = layouts.read_weights(source, config)
     stored, report = complete(stored, conversion.strict, conversion.seed)
     if conversion.vocab_size:
         stored = grow_vocabulary(stored, conversion.vocab_size, conversion.seed)
@@ -302,14 +303,14 @@ def with_equal_groups(stored: StoredWeights) -> StoredWeights:
 
 def choose_vocabulary(
     conversion: Conversion, config: AlbertConfig
-) -> tuple[model_folder.Vocabulary | None, list[str]]:
+) -> tuple[beside_weights.Vocabulary | None, list[str]]:
     """The vocabulary that travels along, and what to say about it.
 
     Raises:
       ValueError: it has more pieces than the model; it is not the one that the model
         was made with; or pieces of that one have other ids in it.
     """
-    beside = model_folder.read_vocabulary(conversion.source)
+    beside = beside_weights.read_vocabulary(conversion.source)
     chosen = conversion.vocabulary or beside
     if chosen is None:
         return None, [
@@ -322,7 +323,7 @@ def choose_vocabulary(
             f"{chosen.file} has {tokenizer.vocab_size} pieces, the model "
             f"{config.vocab_size}: give the model's own, or --resize_vocabulary."
         )
-    made_with = model_folder.read_metadata(conversion.source).get("vocabulary_sha256")
+    made_with = beside_weights.read_metadata(conversion.source).get("vocabulary_sha256")
     digest = tokenizer.metadata()["vocabulary_sha256"]
     if made_with not in (None, digest) and not conversion.vocab_size:
         raise ValueError(
@@ -338,7 +339,9 @@ def choose_vocabulary(
                     f"{index}, as {beside.file} has: append new pieces to that one."
                 )
     notes = []
-    if not conversion.vocabulary and not model_folder.read_cleaning(conversion.source):
+    if not conversion.vocabulary and not beside_weights.read_cleaning(
+        conversion.source
+    ):
         notes.append(
             "Nothing beside the weights says how text is cleaned: taken as "
             "lower-cased, accents stripped. If not: --nodo_lower_case, "
@@ -364,11 +367,14 @@ def _write_weights(conversion, stored, vocabulary, folder: Path) -> tuple[str, .
         checkpoint_files.write_named(prefix, {**stored.weights, **step})
     else:
         dropped = model_garden.write(prefix, stored.weights, stored.config)
-    write_json(folder / model_folder.CONFIG_FILE, stored.config.to_dict())
+    write_json(folder / beside_weights.CONFIG_FILE, stored.config.to_dict())
     if vocabulary:
-        model_folder.write_vocabulary(folder, vocabulary)
+        beside_weights.write_vocabulary(folder, vocabulary)
     else:
-        model_folder.copy_metadata(conversion.source, folder)
+        beside_weights.copy_metadata(conversion.source, folder)
+    task = beside_weights.read_task(conversion.source)
+    if task:
+        write_json(folder / beside_weights.TASK_FILE, task)
     return dropped
 
 
@@ -377,22 +383,27 @@ def _prefix(conversion, stored, folder: Path) -> str:
 
 
 def _write_hugging_face(conversion, stored, vocabulary, folder) -> tuple[str, ...]:
-    classes = len(stored.weights.get("output_bias", ()))
+    task = beside_weights.read_task(conversion.source)
     values = hugging_face.config_values(
-        stored.config, _architecture(stored.weights, conversion)
+        stored.config, _architecture(stored.weights, conversion, task)
     )
+    classes = len(stored.weights.get("output_bias", ()))
     if classes:
-        values["id2label"] = {str(each): f"LABEL_{each}" for each in range(classes)}
-        values["label2id"] = {f"LABEL_{each}": each for each in range(classes)}
+        # What they call classes without names.
+        labels = task.get("labels") or [f"LABEL_{each}" for each in range(classes)]
+        values["id2label"] = {str(each): label for each, label in enumerate(labels)}
+        values["label2id"] = {label: each for each, label in enumerate(labels)}
     if vocabulary:
-        tokenizer = model_folder.write_their_vocabulary(folder, vocabulary)
-        values |= model_folder.special_ids(tokenizer)
+        tokenizer = beside_weights.write_their_vocabulary(folder, vocabulary)
+        values |= beside_weights.special_ids(tokenizer)
     tensors, dropped = hugging_face.their_weights(stored.weights, stored.config)
     hugging_face.write(folder, tensors, values)
     return dropped
 
 
-def _architecture(weights: Mapping[str, np.ndarray], conversion: Conversion) -> str:
+def _architecture(
+    weights: Mapping[str, np.ndarray], conversion: Conversion, task: Mapping
+) -> str:
     """The class of `transformers` that has the heads of a model.
 
     Raises:
@@ -410,7 +421,7 @@ def _architecture(weights: Mapping[str, np.ndarray], conversion: Conversion) -> 
         frozenset({"span"}): "AlbertForQuestionAnswering",
         frozenset({"classifier"}): "AlbertForSequenceClassification",
     }
-    if conversion.multiple_choice:
+    if conversion.multiple_choice or task.get("task_name") == "race":
         known[frozenset({"classifier"})] = "AlbertForMultipleChoice"
     found = heads & {"masked-LM", "sentence-order", "span", "classifier"}
     if heads in known:

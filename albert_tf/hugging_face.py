@@ -21,6 +21,8 @@ WEIGHTS_FILE = "model.safetensors"
 _INDEX_FILE = "model.safetensors.index.json"
 # Files of weights that only PyTorch or other libraries read.
 _OTHER_WEIGHTS = ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
+# Names that say a path is in such a folder.
+WEIGHTS_FILES = (WEIGHTS_FILE, _INDEX_FILE, *_OTHER_WEIGHTS)
 # Its activation -> ours. Its "gelu" is the exact form, the original's is the tanh form.
 _ACTIVATIONS = {
     "gelu_new": "gelu",
@@ -175,8 +177,7 @@ def _full_name(name: str) -> str:
 
 def is_folder(folder: Path) -> bool:
     """Whether a folder looks like one of `transformers`: its weights decide."""
-    files = (WEIGHTS_FILE, _INDEX_FILE, *_OTHER_WEIGHTS)
-    return any((folder / name).is_file() for name in files)
+    return any((folder / name).is_file() for name in WEIGHTS_FILES)
 
 
 def read_tensors(folder: Path) -> dict[str, np.ndarray]:

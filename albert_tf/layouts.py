@@ -15,16 +15,18 @@ from pathlib import Path
 import numpy as np
 
 from albert_tf import (
+    beside_weights,
     brightmart,
     checkpoint_files,
     hugging_face,
-    model_folder,
     model_garden,
     sharing,
 )
 from albert_tf.config import AlbertConfig
 
 _HUB_PREFIX = "module/"
+# The checkpoint of a SavedModel, in its folder.
+_VARIABLES = "variables/variables"
 _RELEASED_BLOCK = "bert/encoder/transformer/group_"
 _POOLER = "bert/pooler/"
 # Layouts as messages and reports call them.
@@ -82,16 +84,12 @@ def read_weights(
       ValueError: a file is damaged, two layouts lie in one folder, or it is none that
         is known.
     """
-    kind, place = _kind_of(Path(path))
-    config = config or model_folder.read_config(place)
+    kind, place = locate(path)
+    config = config or beside_weights.read_config(place)
     if kind == "hugging_face":
-        return _read_hugging_face(place, config)
-    folder = place if kind == "saved_model" else None
-    prefix = str(place / "variables/variables") if folder else None
-    try:
-        prefix = checkpoint_files.find_checkpoint(prefix or path)
-    except FileNotFoundError as error:
-        raise _not_found(path, folder) from error
+        return _read_hugging_face(Path(place), config)
+    folder = Path(place) if kind == "saved_model" else None
+    prefix = str(folder / _VARIABLES) if folder else place
     source = str(folder or prefix)
     checkpoint = checkpoint_files.open_checkpoint(prefix)
     layout = _layout_of_names(checkpoint, source)
@@ -102,7 +100,7 @@ def read_weights(
         elif layout == "albert_zh":
             stored = brightmart.own_weights(stored)
             if config:
-                config = brightmart.own_config(config, model_folder.ln_type(place))
+                config = brightmart.own_config(config, beside_weights.ln_type(place))
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
     return StoredWeights(
@@ -116,14 +114,18 @@ def read_weights(
     )
 
 
-def _kind_of(path: Path) -> tuple[str, Path]:
-    """ "hugging_face", "saved_model" or "checkpoint", and the folder or path of it."""
-    if path.name == "saved_model.pb" or path.suffix == ".safetensors":
+def locate(path: str | os.PathLike) -> tuple[str, str]:
+    """Which weights a path names.
+
+    Returns:
+      "hugging_face" or "saved_model", and its folder; or "checkpoint", and its prefix.
+    Raises:
+      FileNotFoundError: no weights there.
+      ValueError: several checkpoints or layouts in one folder.
+    """
+    path = Path(path)
+    if path.name in ("saved_model.pb", *hugging_face.WEIGHTS_FILES):
         path = path.parent
-    if not path.is_dir():
-        if path.suffix in (".bin", ".h5", ".msgpack") and path.is_file():
-            return "hugging_face", path.parent
-        return "checkpoint", path
     found = []
     if any(path.glob("*.safetensors")):
         found.append("hugging_face")
@@ -134,11 +136,20 @@ def _kind_of(path: Path) -> tuple[str, Path]:
     if len(found) > 1:
         raise ValueError(
             f"{path} holds weights of several layouts ({', '.join(found)}): keep one "
-            "in a folder, or name the file."
+            "in a folder, or name the checkpoint by its path up to '.index'."
         )
-    if not found and hugging_face.is_folder(path):
-        return "hugging_face", path
-    return (found or ["checkpoint"])[0], path
+    if not found and path.is_dir() and hugging_face.is_folder(path):
+        found = ["hugging_face"]
+    if found == ["saved_model"] and not Path(f"{path / _VARIABLES}.index").is_file():
+        raise FileNotFoundError(
+            f"{path} holds a saved_model.pb without its variables/: copy all of it."
+        )
+    if found in (["hugging_face"], ["saved_model"]):
+        return found[0], str(path)
+    try:
+        return "checkpoint", checkpoint_files.find_checkpoint(path)
+    except FileNotFoundError as error:
+        raise beside_weights.no_weights(path) from error
 
 
 def _read_hugging_face(folder: Path, config: AlbertConfig | None) -> StoredWeights:
@@ -173,15 +184,4 @@ def _layout_of_names(checkpoint: checkpoint_files.Checkpoint, source: str) -> st
         f"{source} is of no known layout: it holds {held}. Expected the names of "
         "ALBERT's or BERT's TensorFlow 1 checkpoints, of albert_zh, of tf-models' "
         "AlbertEncoder, or our own."
-    )
-
-
-def _not_found(path: str | os.PathLike, saved_model: Path | None) -> FileNotFoundError:
-    if saved_model:
-        return FileNotFoundError(
-            f"{saved_model} holds a saved_model.pb without variables/: copy all of it."
-        )
-    return FileNotFoundError(
-        f"No weights at {str(path)!r}: pass a checkpoint's path up to '.index', or the "
-        "folder of a checkpoint, a SavedModel or a Hugging Face model."
     )

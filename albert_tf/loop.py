@@ -6,6 +6,7 @@ What an optimizer step computes is in `train_step.py`.
 import time
 from typing import Any
 
+import numpy as np
 import orbit
 import tensorflow as tf
 import tf_keras
@@ -15,6 +16,8 @@ from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.records import RecordSet
 from albert_tf.tasks import Task
 from albert_tf.train_step import TrainStep
+
+_LENGTH_MULTIPLE, _XLA_LENGTH_MULTIPLE = 8, 64
 
 
 class Trainer(orbit.StandardTrainer):
@@ -87,6 +90,7 @@ class Trainer(orbit.StandardTrainer):
                     self._config.random_seed,
                     first_step,
                     context,
+                    length_multiple(self._config, self._strategy),
                 )
             )
         for mean in self._means.values():
@@ -141,32 +145,40 @@ class Trainer(orbit.StandardTrainer):
 
 
 class Evaluator(orbit.StandardEvaluator):
-    """A task's losses and metrics over a whole set of rows."""
+    """A task's losses, metrics and predictions over a whole set of rows."""
 
-    def __init__(self, task: Task, model, record_set: RecordSet, batch_size: int):
+    def __init__(self, task: Task, model, record_set: RecordSet, config: TrainConfig):
         """Args:
         task: what to report.
         model: from `task.build_model`, made under the strategy in scope.
         record_set: evaluation rows, each counted once.
-        batch_size: rows in one step over all replicas.
+        config: its `eval_batch_size`, and how rows are padded.
         """
         self._task, self._model = task, model
         self._strategy = tf.distribute.get_strategy()
-        self._numbers = {**task.losses, **task.metrics}
+        # Where data sets have scores, the loss too is called the original's name.
+        prefix = "eval_" if task.predictions else ""
+        numbers = {f"{prefix}{name}": loss for name, loss in task.losses.items()}
+        self._numbers = {**numbers, **task.metrics}
         self._means = _mean_metrics(self._numbers)
         self._rows = tf_keras.metrics.Sum("rows")
+        self.predictions: dict[str, np.ndarray] = {}
+        multiple = length_multiple(config, self._strategy)
         dataset = self._strategy.distribute_datasets_from_function(
-            lambda context: batches.evaluation_batches(record_set, batch_size, context)
+            lambda context: batches.evaluation_batches(
+                record_set, config.eval_batch_size, context, multiple
+            )
         )
         super().__init__(eval_dataset=dataset)
 
-    def eval_begin(self):
-        """Forgets the last evaluation."""
+    def eval_begin(self) -> list | None:
+        """Forgets the last evaluation; returns where predictions are collected."""
         for metric in (*self._means.values(), self._rows):
             metric.reset_state()
+        return [] if self._task.predictions else None
 
     def eval_step(self, iterator):
-        """One global batch; runs inside the graph."""
+        """One global batch; runs inside the graph. Returns its rows' predictions."""
 
         def replica_step(features):
             batch = self._task.read_batch(features)
@@ -175,13 +187,55 @@ class Evaluator(orbit.StandardEvaluator):
                 weights = number.weights(batch)
                 self._means[name].update_state(number.values(outputs, batch), weights)
             self._rows.update_state(losses.row_weights(batch))
+            if not self._task.predictions:
+                return {}
+            places = {name: batch[name] for name in ("row_index", "row_weight")}
+            return {**places, **self._task.predictions(outputs, batch)}
 
-        self._strategy.run(replica_step, args=(next(iterator),))
+        predicted = self._strategy.run(replica_step, args=(next(iterator),))
+        return {
+            name: self._strategy.gather(value, axis=0)
+            for name, value in predicted.items()
+        }
 
-    def eval_end(self) -> dict[str, Any]:
-        """Name -> mean, and `rows`, how many were counted."""
+    def eval_reduce(self, state=None, step_outputs=None):
+        """Moves a batch's predictions to the host."""
+        if state is not None:
+            values = {name: value.numpy() for name, value in step_outputs.items()}
+            state.append(values)
+        return state
+
+    def eval_end(self, state=None) -> dict[str, Any]:
+        """Name -> mean or score, and `rows`, how many were counted.
+
+        The rows' predictions are in `predictions` then, [R, ...], in the set's order.
+        """
         report = {name: float(mean.result()) for name, mean in self._means.items()}
+        if state:
+            self.predictions = _in_order(state)
+            if self._task.score:
+                report |= self._task.score(self.predictions)
         return {**report, "rows": float(self._rows.result())}
+
+
+def _in_order(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Predictions of batches -> those of the rows that count, in the set's order."""
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    places, weights = whole.pop("row_index"), whole.pop("row_weight")
+    real = np.flatnonzero(weights)
+    order = real[np.argsort(places[real], kind="stable")]
+    return {name: values[order] for name, values in whole.items()}
+
+
+def length_multiple(config: TrainConfig, strategy: tf.distribute.Strategy) -> int:
+    """What batches are padded to a multiple of; 0: all to the longest allowed.
+
+    A TPU compiles one shape of a batch, and so do all steps there. XLA elsewhere
+    compiles each shape once, so there are few of them.
+    """
+    if not config.length_buckets or isinstance(strategy, tf.distribute.TPUStrategy):
+        return 0
+    return _XLA_LENGTH_MULTIPLE if config.jit_compile else _LENGTH_MULTIPLE
 
 
 def _mean_metrics(names) -> dict[str, tf_keras.metrics.Mean]:

@@ -47,6 +47,32 @@ def sentence_order(outputs, batch):
     )
 
 
+def classification(outputs, batch):
+    """Cross-entropy of the label, unweighted.
+
+    Args:
+      outputs: `logits` float32 [B, labels].
+      batch: `label_ids` int32 [B].
+    Returns:
+      float32 [B].
+    """
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=batch["label_ids"], logits=outputs["logits"]
+    )
+
+
+def regression(outputs, batch):
+    """Squared error, unweighted.
+
+    Args:
+      outputs: `logits` float32 [B, 1].
+      batch: `label_ids` float32 [B].
+    Returns:
+      float32 [B].
+    """
+    return tf.square(outputs["logits"][:, 0] - batch["label_ids"])
+
+
 def row_weights(batch):
     """1 for a row of the data set, 0 for one that pads the last batch; float32 [B]."""
     if "row_weight" in batch:

@@ -1,9 +1,16 @@
-"""Scores as values and weights, as `losses.py` has them.
+"""Scores: of pretraining as values and weights, as `losses.py` has them; of whole
+data sets, on the host, by scikit-learn and scipy.
 
-Letters in shapes: B batch, P predictions, V vocabulary.
+Letters in shapes: B batch, P predictions, V vocabulary, R rows of a data set.
 """
 
+import warnings
+from collections.abc import Callable, Mapping
+
+import numpy as np
 import tensorflow as tf
+from scipy import stats
+from sklearn import metrics as sklearn_metrics
 
 
 def masked_lm_correct(outputs, batch):
@@ -26,3 +33,29 @@ def sentence_order_correct(outputs, batch):
     """
     best = tf.argmax(outputs["sentence_order_logits"], axis=-1, output_type=tf.int32)
     return tf.cast(best == batch["sentence_order_label"], tf.float32)
+
+
+def _f1(labels, predicted) -> float:
+    return sklearn_metrics.f1_score(labels, predicted, zero_division=0.0)
+
+
+def _correlation(function: Callable) -> Callable:
+    def correlation(labels, predicted) -> float:
+        with warnings.catch_warnings():
+            # Of constant numbers, or of one: it is not defined, so it is not a number.
+            warnings.simplefilter("ignore", stats.ConstantInputWarning)
+            if len(labels) < 2:
+                return float("nan")
+            return function(labels, predicted).statistic
+
+    return correlation
+
+
+# Under the original's names: (true values [R], predicted values [R]) -> number.
+SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "eval_accuracy": sklearn_metrics.accuracy_score,
+    "f1": _f1,
+    "matthew_corr": sklearn_metrics.matthews_corrcoef,
+    "pearson": _correlation(stats.pearsonr),
+    "spearman": _correlation(stats.spearmanr),
+}

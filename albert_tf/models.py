@@ -9,7 +9,10 @@ import tf_keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.encoder import AlbertEncoder
-from albert_tf.layers import Initializer, LayerNorm, Projection
+from albert_tf.layers import Dropout, Initializer, LayerNorm, Projection
+
+# Of a head's dropout; the encoder counts its own from 0.
+HEAD_DROPOUT_SITE = 1 << 30
 
 
 class MaskedLanguageModelHead(tf_keras.layers.Layer):
@@ -106,3 +109,69 @@ class PretrainingModel(tf_keras.Model):
             ),
             "sentence_order_logits": self.sentence_order(encoded["pooled_output"]),
         }
+
+
+class PooledHead(tf_keras.layers.Layer):
+    """Dropout and a linear layer on the pooled output: labels, a score, an option."""
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        initializer: Initializer,
+        outputs: int,
+        dropout: float = 0.1,
+        **kwargs,
+    ):
+        """Args:
+        config: the model's shape.
+        initializer: of the weights.
+        outputs: numbers that it gives.
+        dropout: probability of dropping a value of the pooled output; the original's
+          is 0.1 whatever the configuration says.
+        """
+        super().__init__(**kwargs)
+        self.output_weights = initializer.weights(
+            "output_weights", (outputs, config.hidden_size)
+        )
+        self.output_bias = initializer.constant("output_bias", (outputs,), 0.0)
+        self.dropout = Dropout(dropout)
+
+    def call(self, pooled_output, dropout_seed=None):
+        """[B, H] -> logits, float32 [B, outputs]; a seed of None drops nothing."""
+        pooled = tf.cast(pooled_output, tf.float32)
+        pooled = self.dropout(pooled, dropout_seed, HEAD_DROPOUT_SITE)
+        return tf.matmul(pooled, self.output_weights, transpose_b=True) + (
+            self.output_bias
+        )
+
+
+class ClassificationModel(tf_keras.Model):
+    """The encoder with a score for each label, or with one for a regression."""
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        outputs: int,
+        dropout: float = 0.1,
+        seed: int | None = None,
+        rematerialize: str = "none",
+        **kwargs,
+    ):
+        """Args:
+        config: the model's shape.
+        outputs: labels; 1 for a regression.
+        dropout: as `PooledHead`.
+        seed, rematerialize: as `AlbertEncoder`.
+        """
+        super().__init__(**kwargs)
+        self.encoder = AlbertEncoder(config, seed, rematerialize)
+        initializer = Initializer(config.initializer_range, seed)
+        self.head = PooledHead(config, initializer, outputs, dropout)
+
+    def call(self, inputs, training=False, dropout_seed=None):
+        """Args: as `AlbertEncoder`'s; returns dict of `logits` float32 [B, outputs]."""
+        if training and dropout_seed is None:
+            dropout_seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)
+        encoded = self.encoder(inputs, training=training, dropout_seed=dropout_seed)
+        seed = dropout_seed if training else None
+        return {"logits": self.head(encoded["pooled_output"], seed)}

@@ -62,6 +62,29 @@ def truncate_pair_randomly(
     return begin_a, begin_a + kept_a, begin_b, begin_b + kept_b
 
 
+def join_segments(
+    segment_a: Sequence[int],
+    segment_b: Sequence[int] | None,
+    *,
+    cls_id: int,
+    sep_id: int,
+) -> dict[str, list[int]]:
+    """One segment or a pair as a row of its own length, which batches pad.
+
+    Args:
+      segment_a, segment_b: as of `pack_segments`.
+      cls_id, sep_id: the vocabulary's special ids.
+    Returns:
+      `input_ids` and `segment_ids`.
+    """
+    input_ids = [cls_id, *segment_a, sep_id]
+    segment_ids = [0] * len(input_ids)
+    if segment_b is not None:
+        input_ids += [*segment_b, sep_id]
+        segment_ids += [1] * (len(segment_b) + 1)
+    return {"input_ids": input_ids, "segment_ids": segment_ids}
+
+
 def pack_segments(
     segment_a: Sequence[int],
     segment_b: Sequence[int] | None,

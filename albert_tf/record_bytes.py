@@ -6,13 +6,15 @@ A row is a `tf.train.Example`, features in sorted order, as protobuf itself writ
 Since the shapes are fixed, rows differ only in their values and in the lengths that
 follow from them, all of them varints. So a block of rows is laid out as a matrix in
 which a varint has as many bytes as its longest one in the block needs, and the unused
-bytes are dropped at the end. Some hundred times faster than a message object a row.
+bytes are dropped at the end. Some hundred times faster than a message object a row,
+which is what fine-tuning rows get, whose lengths vary and which are fewer.
 """
 
 import functools
+import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
 import google_crc32c
@@ -26,6 +28,8 @@ _MASK_DELTA = 0xA282EAD8
 _FEATURES = _ENTRY = _KEY = _VALUES = b"\x0a"
 _FEATURE = b"\x12"
 _LIST_TAGS = {"int64": b"\x1a", "float32": b"\x12"}
+# Where an Example keeps the values of a dtype.
+_LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 
 
 def frame_rows(
@@ -63,6 +67,67 @@ def frame_rows(
     np.cumsum(np.broadcast_to(_total(parts), count), out=offsets[1:])
     _seal(frames, offsets)
     return frames, offsets
+
+
+def encode_rows(rows: Iterable[Mapping], features: Mapping) -> Iterator[bytes]:
+    """Rows whose lengths vary -> serialized Examples, one at a time.
+
+    Args:
+      rows: each feature's values: numbers, bytes, lists, or lists of lists.
+      features: name -> `records.Feature`.
+    Raises:
+      ValueError: a row lacks a feature or has another number of values.
+    """
+    from tensorflow.core.example import example_pb2
+
+    for row in rows:
+        example = example_pb2.Example()
+        stored = example.features.feature
+        for name, feature in features.items():
+            values = value_of(row, name)
+            if feature.varies and len(feature.shape) == 2:
+                lengths = stored[lengths_name(name)].int64_list.value
+                lengths.extend([len(part) for part in values])
+                values = list(itertools.chain.from_iterable(values))
+            elif not feature.varies:
+                scalar = isinstance(values, bytes)
+                values = [values] if scalar else np.ravel(values).tolist()
+                check_size(name, feature, len(values))
+            kind = _LISTS[feature.dtype]
+            getattr(stored[name], kind).value.extend(values)
+        yield example.SerializeToString(deterministic=True)
+
+
+def lengths_name(name: str) -> str:
+    """The feature that holds the lengths of a `(None, None)` feature's lists."""
+    return f"{name}_lengths"
+
+
+def value_of(row: Mapping, name: str):
+    """A feature's value in a row.
+
+    Raises:
+      ValueError: the row lacks it.
+    """
+    if name not in row:
+        raise ValueError(f"A row lacks the feature {name!r}: it has {sorted(row)}.")
+    return row[name]
+
+
+def check_size(name: str, feature, size: int) -> None:
+    """Refuses another number of values than a feature's fixed shape has."""
+    if size != feature.size:
+        raise ValueError(
+            f"Feature {name!r} must have {feature.size} values. "
+            f"Received {size}: make rows with the lengths of the spec."
+        )
+
+
+def frame_examples(examples: Iterable[bytes]) -> bytes:
+    """Serialized Examples of any size -> their TFRecord frames."""
+    return b"".join(
+        _head(len(example)) + example + _checksum(example) for example in examples
+    )
 
 
 def split_frames(content: bytes) -> list[memoryview]:

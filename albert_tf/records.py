@@ -30,10 +30,22 @@ _SHARDED_NAME = re.compile(r"(.+)@([0-9]+)")
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One feature of a row: its fixed shape and its dtype on disk."""
+    """One feature of a row.
 
-    shape: tuple[int, ...]
+    Attributes:
+      shape: sizes that all rows have in common; `(None,)` for a list of any length and
+        `(None, None)` for a list of such lists, whose lengths are on disk as
+        `NAME_lengths`.
+      dtype: on disk: int64, float32, or string, which is bytes in Python.
+    """
+
+    shape: tuple[int | None, ...]
     dtype: str = "int64"
+
+    @property
+    def varies(self) -> bool:
+        """Whether rows differ in how many values they have."""
+        return None in self.shape
 
     @property
     def size(self) -> int:
@@ -69,6 +81,17 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> F
     }
 
 
+def classifier_features(label_dtype: str) -> Features:
+    """Features of a row to classify or to score, stored without padding.
+
+    Args:
+      label_dtype: of `label_ids`: int64, an index, or float32, a score.
+    """
+    pieces = Feature((None,))
+    label = Feature((), label_dtype)
+    return {"input_ids": pieces, "segment_ids": pieces, "label_ids": label}
+
+
 def sidecar_path(path: str | os.PathLike) -> Path:
     """Where the sidecar of a record file lies."""
     return Path(f"{path}{_SIDECAR_SUFFIX}")
@@ -84,7 +107,8 @@ def write_records(
 
     Args:
       path: the record file; its folder is made if missing.
-      rows: mappings from every feature's name to its values.
+      rows: mappings from every feature's name to its values: arrays or lists, lists of
+        lists, or bytes.
       features: the spec that every row must meet.
       metadata: JSON values kept in the sidecar: vocabulary, casing, seed, settings.
     Returns:
@@ -101,7 +125,11 @@ def write_records(
     try:
         partial.write_bytes(b"")
         while block := list(itertools.islice(rows, _ROWS_PER_BLOCK)):
-            frames, _ = frame_rows(_columns(block, features), features)
+            if any(f.varies or f.dtype == "string" for f in features.values()):
+                examples = record_bytes.encode_rows(block, features)
+                frames = record_bytes.frame_examples(examples)
+            else:
+                frames, _ = frame_rows(_columns(block, features), features)
             with writing(path), open(partial, "ab") as file:
                 file.write(frames)
             count += len(block)
@@ -160,16 +188,8 @@ def _columns(block: Sequence[Mapping], features: Features) -> dict[str, np.ndarr
     for name, feature in features.items():
         values = np.empty((len(block), feature.size), feature.dtype)
         for row, place in zip(block, values, strict=True):
-            if name not in row:
-                raise ValueError(
-                    f"A row lacks the feature {name!r}: it has {sorted(row)}."
-                )
-            array = np.asarray(row[name], feature.dtype)
-            if array.size != feature.size:
-                raise ValueError(
-                    f"Feature {name!r} must have {feature.size} values. "
-                    f"Received {array.size}: make rows with the lengths of the spec."
-                )
+            array = np.asarray(record_bytes.value_of(row, name), feature.dtype)
+            record_bytes.check_size(name, feature, array.size)
             place[:] = array.ravel()
         columns[name] = values
     return columns
@@ -187,8 +207,12 @@ def writing(path: str | os.PathLike) -> Iterator[None]:
 
 def write_json(path: str | os.PathLike, value: Any) -> None:
     """Writes JSON; as `write_whole`."""
-    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-    write_whole(path, text.encode("utf-8"))
+    write_whole(path, json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """JSON for people to read."""
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode("utf-8")
 
 
 def write_whole(path: str | os.PathLike, content: bytes) -> None:
@@ -262,6 +286,11 @@ class RecordSet:
     def total_rows(self) -> int:
         """Rows in all files."""
         return sum(self.rows)
+
+    @property
+    def varies(self) -> bool:
+        """Whether rows differ in length."""
+        return any(feature.varies for feature in self.features.values())
 
     @property
     def tokenizer_settings(self) -> dict[str, Any]:
@@ -347,6 +376,25 @@ def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
     return RecordSet(tuple(map(str, paths)), rows, first["features"], first)
 
 
+def parsing_spec(features: Features) -> dict[str, Any]:
+    """What `tf.io.parse_example` needs to read rows; those that vary become ragged."""
+    import tensorflow as tf
+
+    spec = {}
+    for name, feature in features.items():
+        if not feature.varies:
+            spec[name] = tf.io.FixedLenFeature(feature.shape, feature.dtype)
+            continue
+        lists = len(feature.shape) == 2
+        partitions = [
+            tf.io.RaggedFeature.RowLengths(record_bytes.lengths_name(name))
+        ] * lists
+        spec[name] = tf.io.RaggedFeature(
+            feature.dtype, name, partitions, row_splits_dtype=tf.int64
+        )
+    return spec
+
+
 def read_rows(path: str | os.PathLike) -> Iterator[dict[str, np.ndarray]]:
     """Rows of one file as numpy arrays, in file order; for looking and for tests."""
     for batch in read_batches(path, _ROWS_PER_BLOCK):
@@ -362,11 +410,7 @@ def read_batches(path: str | os.PathLike, size: int) -> Iterator[dict[str, np.nd
     """
     import tensorflow as tf
 
-    features = read_metadata(path)["features"]
-    spec = {
-        name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
-        for name, feature in features.items()
-    }
+    spec = parsing_spec(read_metadata(path)["features"])
     with open(path, "rb") as file:
         examples = record_bytes.read_examples(file)
         try:

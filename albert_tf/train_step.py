@@ -90,10 +90,7 @@ class TrainStep:
         parts = self._micro_batches
         if parts == 1:
             return self._gradients(batch, global_weights, seed)
-        cut = {
-            name: tf.reshape(value, [parts, value.shape[0] // parts, *value.shape[1:]])
-            for name, value in batch.items()
-        }
+        cut = {name: _cut(value, parts) for name, value in batch.items()}
 
         def add_part(index, gradients, sums):
             part_seed = tf.random.experimental.stateless_fold_in(seed, index)
@@ -128,6 +125,13 @@ class TrainStep:
         # Dense, so that the norm is the gradient's own: that of slices counts the
         # rows of a piece which stands twice in the batch one by one.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+
+def _cut(tensor: tf.Tensor, parts: int) -> tf.Tensor:
+    """[B, ...] -> [parts, B / parts, ...]; only the length of rows may be unknown."""
+    rows = [parts, tensor.shape[0] // parts]
+    cut = tf.reshape(tensor, tf.concat([rows, tf.shape(tensor)[1:]], axis=0))
+    return tf.ensure_shape(cut, [*rows, *tensor.shape[1:]])
 
 
 def build_step(

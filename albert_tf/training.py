@@ -18,15 +18,24 @@ import orbit
 import tensorflow as tf
 
 from albert_tf import batches, checkpoints, optimization, strategies
+from albert_tf.best import BestWeights
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.loop import Evaluator, Trainer
-from albert_tf.records import TOKENIZER_FILE, RecordSet, write_json, write_whole
+from albert_tf.prediction import counted_rows, without_nan
+from albert_tf.records import (
+    TOKENIZER_FILE,
+    RecordSet,
+    json_bytes,
+    write_json,
+    write_whole,
+)
 from albert_tf.tasks import Task
 from albert_tf.train_step import precision_policy
 
 # So many steps in a row whose gradient is not finite mean that a run is lost.
 MAX_SKIPPED_IN_A_ROW = 10
 SETTINGS_FILE = "settings.json"
+PRE_EMPTED = "pre-empted"
 # Settings of the loop that decide the weights; the others may change on resuming.
 _DECISIVE = ("train_batch_size", "precision", "random_seed")
 
@@ -44,6 +53,8 @@ class Job:
       eval_rows: rows to evaluate on; None: no evaluation.
       init_checkpoint: weights to start from where the output folder has none.
       unshare: whether layers that share weights there may start as copies of them.
+      files: name -> content of what lies beside the weights and makes them a model that
+        needs nothing else: the vocabulary, what the task knows.
       settings: JSON values that `results.json` keeps beside the configurations.
     """
 
@@ -55,6 +66,7 @@ class Job:
     eval_rows: RecordSet | None = None
     init_checkpoint: str = ""
     unshare: bool = False
+    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -104,8 +116,9 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
             f"{job.train_config.output_dir} must be one folder that all of them share",
         )
         results = session.train() if job.train_rows else {"status": "evaluated"}
-        if job.eval_rows and results["status"] != "pre-empted":
+        if job.eval_rows and results["status"] != PRE_EMPTED:
             results.update(session.evaluate())
+            results |= session.best_evaluation()
         results = {
             "global_step": session.step,
             **results,
@@ -144,6 +157,7 @@ class _Session:
         self._stop_status = ""
         self._last_report: dict[str, float] = {}
         self._evaluation: tuple[int, dict] | None = None
+        self._best = BestWeights(folder, job.task.best_metric, self._model_files())
 
     @property
     def step(self) -> int:
@@ -173,6 +187,9 @@ class _Session:
             identity |= {name: train[name] for name in _DECISIVE}
             identity["training_rows"] = self._job.train_rows.total_rows
             identity |= self._job.train_rows.tokenizer_settings
+            # Of rows that come from a file of labels: what it held.
+            content = self._job.train_rows.metadata.get("content_sha256")
+            identity |= {"content_sha256": content} if content else {}
         return identity
 
     def check_settings(self) -> None:
@@ -221,13 +238,19 @@ class _Session:
         told = [settings, [rows and rows.rows for rows in sets]]
         return zlib.crc32(json.dumps(told).encode())
 
+    def _model_files(self) -> dict[str, bytes]:
+        """Name -> content of what weights need beside them to be understood."""
+        files = {"albert_config.json": json_bytes(self._job.model_config.to_dict())}
+        if self._job.train_rows:
+            settings = self._job.train_rows.tokenizer_settings
+            files[TOKENIZER_FILE] = json_bytes(settings)
+        return {**files, **self._job.files}
+
     def write_settings(self) -> None:
         """Leaves beside the checkpoints what they need to be understood."""
-        model = self._job.model_config.to_dict()
-        write_json(self._folder / "albert_config.json", model)
+        for name, content in self._model_files().items():
+            write_whole(self._folder / name, content)
         if self._job.train_rows:
-            tokenizer = self._job.train_rows.tokenizer_settings
-            write_json(self._folder / TOKENIZER_FILE, tokenizer)
             write_json(self._folder / SETTINGS_FILE, self._identity())
 
     def build(self) -> None:
@@ -246,9 +269,7 @@ class _Session:
             trainer = Trainer(job.task, self._model, optimizer, configs, job.train_rows)
             more = trainer.state
         if job.eval_rows:
-            evaluator = Evaluator(
-                job.task, self._model, job.eval_rows, config.eval_batch_size
-            )
+            evaluator = Evaluator(job.task, self._model, job.eval_rows, config)
         checkpoint = checkpoints.training_checkpoint(self._model, optimizer, **more)
         manager = checkpoints.Keeper(
             checkpoint,
@@ -344,13 +365,13 @@ class _Session:
         every = self._config.eval_steps if self._job.eval_rows else 0
         if every and self.step and (self.step % every == 0 or self.step == last):
             # A kill may have come between this checkpoint and its evaluation.
-            self._keep_best(self.evaluate())
+            self._keep_best()
         while self.step < last:
             target = min(last, self.step - self.step % every + every) if every else last
             self._controller.train(target, checkpoint_at_completion=False)
             if every:
                 self._stop_if_told()
-                self._keep_best(self.evaluate())
+                self._keep_best()
 
     def _after_loop(self, report: dict[str, float]) -> None:
         self._last_report = dict(report)
@@ -365,7 +386,7 @@ class _Session:
         # One worker's signal stops all; the others' clocks may be a little behind.
         vote = 2 if self._stop_signal else int(late)
         verdict = max(strategies.gather(self._strategy, vote))
-        self._stop_status = ("", "out of time", "pre-empted")[verdict]
+        self._stop_status = ("", "out of time", PRE_EMPTED)[verdict]
 
     def _stop_if_told(self) -> None:
         """Ends orbit's loop between two of ours, so that the last one is logged."""
@@ -395,36 +416,31 @@ class _Session:
         steps = batches.evaluation_steps(rows, config.eval_batch_size)
         limited = 0 < config.max_eval_steps < steps
         report = self._controller.evaluate(config.max_eval_steps if limited else steps)
-        counted = int(report.pop("rows"))
-        if not limited and counted != rows.total_rows:
-            raise ValueError(
-                f"Counted {counted} rows, the sidecars say {rows.total_rows}: make the "
-                "records again."
-            )
-        report = {"eval_rows": counted, **report}
+        counted = int(report.pop("rows")) if limited else counted_rows(report, rows)
+        report = {"eval_rows": counted, **without_nan(report)}
         self._evaluation = (self.step, report)
         return report
 
-    def _keep_best(self, report) -> None:
-        """Keeps the weights in best/ if no evaluation before was as good."""
-        name = self._job.task.best_metric
-        folder = self._folder / "best"
-        file = folder / "best.json"
-        best = json.loads(file.read_text("utf-8"))[name] if file.is_file() else None
-        if best is None or report[name] > best:
-            folder.mkdir(exist_ok=True)
-            write_json(folder / "albert_config.json", self._job.model_config.to_dict())
-            if (self._folder / TOKENIZER_FILE).is_file():
-                tokenizer = (self._folder / TOKENIZER_FILE).read_bytes()
-                write_whole(folder / TOKENIZER_FILE, tokenizer)
-            manager = tf.train.CheckpointManager(
-                checkpoints.weights_checkpoint(self._model),
-                str(folder),
-                max_to_keep=1,
-                checkpoint_name="model.ckpt",
-            )
-            manager.save(checkpoint_number=self.step)
-            write_json(file, {name: report[name], "global_step": self.step})
+    def best_evaluation(self) -> dict[str, Any]:
+        """`best`: the report that the best weights are kept for, if there are any."""
+        report = self._best.report() if self._job.train_rows else None
+        return {"best": report} if report else {}
+
+    def _keep_best(self) -> None:
+        """Evaluates, keeps the weights if they are the best, stops if none were lately.
+
+        Raises:
+          _StopTraining: early stopping.
+        """
+        config = self._config
+        self._best.offer(self._model, self.evaluate(), self.step)
+        # Other workers keep nothing; what the chief has kept decides for all.
+        since = self._best.evaluations_since(self.step, config.eval_steps)
+        since = strategies.gather(self._strategy, since)[0]
+        if 0 < config.early_stopping <= since and (
+            self.step < self._job.optimizer_config.num_train_steps
+        ):
+            raise _StopTraining("stopped early")
 
 
 def _step_of(checkpoint: str) -> int:

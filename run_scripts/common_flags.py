@@ -17,7 +17,12 @@ from data_prep import corpus
 FLAGS = flags.FLAGS
 
 # Where flags are defined: here, and those of one kind of script beside it.
-_FLAG_MODULES = (__name__, "data_flags", "performance_flags")
+_FLAG_MODULES = (
+    __name__,
+    "data_flags",
+    "fine_tuning_flags",
+    "performance_flags",
+)
 
 # TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -283,15 +288,22 @@ def define_sharing_flags() -> None:
     flags.DEFINE_alias("init_from_group0", "unshare")
 
 
-def model_config():
-    """The shape that the flags of a model and of its sharing describe."""
-    from albert_tf import model_folder
+def model_config(known=None):
+    """The shape that the flags of a model and of its sharing describe.
+
+    Args:
+      known: the shape that these change; None: that of `--albert_config_file`, or else
+        the one beside `--init_checkpoint`.
+    """
+    from albert_tf import beside_weights
     from albert_tf.config import AlbertConfig
 
-    if FLAGS.albert_config_file:
+    if known:
+        config = known
+    elif FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
     elif FLAGS.init_checkpoint:
-        config = model_folder.require_config(FLAGS.init_checkpoint)
+        config = beside_weights.require_config(FLAGS.init_checkpoint)
     else:
         raise flags.Error("Name the model's shape: --albert_config_file.")
     config = config.override(FLAGS.config_override)

@@ -19,14 +19,14 @@ LAYOUTS = ("own", "tensorflow1", "hugging_face", "model_garden")
 
 def vocabulary(source: str):
     """The vocabulary that the flags name, or that beside the weights as they say."""
-    from albert_tf import model_folder
+    from albert_tf import beside_weights
 
     cleaning = {"lower_case": FLAGS.do_lower_case, "strip_accents": FLAGS.strip_accents}
     given = FLAGS.spm_model_file or FLAGS.vocab_file
     if given:
-        known = model_folder.read_cleaning(source)
+        known = beside_weights.read_cleaning(source)
         known |= {key: value for key, value in cleaning.items() if value is not None}
-        return model_folder.Vocabulary(
+        return beside_weights.Vocabulary(
             file=Path(given),
             is_sentencepiece=bool(FLAGS.spm_model_file),
             lower_case=known.get("lower_case", True),
@@ -34,7 +34,7 @@ def vocabulary(source: str):
         )
     if set(cleaning.values()) == {None}:
         return None
-    return model_folder.read_vocabulary(source, **cleaning)
+    return beside_weights.read_vocabulary(source, **cleaning)
 
 
 def main():

@@ -14,16 +14,16 @@ FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf import export, model_folder
+    from albert_tf import beside_weights, export
     from albert_tf.config import AlbertConfig
 
     source = FLAGS.init_checkpoint
     if FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
     else:
-        config = model_folder.require_config(source)
+        config = beside_weights.require_config(source)
     report = export.export_encoder(
-        config, source, FLAGS.export_dir, model_folder.tokenizer_settings(source)
+        config, source, FLAGS.export_dir, beside_weights.tokenizer_settings(source)
     )
     print(
         f"Exported the encoder of {source} to {FLAGS.export_dir}: {len(report.loaded)} "

@@ -56,10 +56,10 @@ def _batches(rows):
 
 def load_encoder(path: str, vocab_size: int):
     """The encoder of a checkpoint, its shape read beside it."""
-    from albert_tf import checkpoints, model_folder
+    from albert_tf import beside_weights, checkpoints
     from albert_tf.encoder import AlbertEncoder
 
-    config = model_folder.require_config(path)
+    config = beside_weights.require_config(path)
     if config.vocab_size != vocab_size:
         raise ValueError(
             f"{path} is of {config.vocab_size} pieces, the vocabulary of {vocab_size}: "

@@ -4,7 +4,6 @@ The oracle is transformers' TensorFlow classes, which read the tensors of its Py
 classes without PyTorch.
 """
 
-import json
 import os
 
 import numpy as np
@@ -12,15 +11,13 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-import tiny
-from albert_tf import checkpoints, conversion, hugging_face, layouts, model_folder
-from albert_tf.config import AlbertConfig
+from albert_tf import beside_weights, checkpoints, conversion
 from albert_tf.models import PretrainingModel
 
 # Nothing is downloaded.
 os.environ["HF_HUB_OFFLINE"] = "1"
-import transformers  # noqa: E402
-from transformers.modeling_tf_pytorch_utils import (  # noqa: E402
+import transformers
+from transformers.modeling_tf_pytorch_utils import (
     load_pytorch_state_dict_in_tf2_model,
 )
 
@@ -95,9 +92,7 @@ def random_tensors(config, rng, heads):
 def write_folder(folder, config, tensors):
     folder.mkdir(parents=True, exist_ok=True)
     config.save_pretrained(folder)
-    safetensors.numpy.save_file(
-        tensors, folder / "model.safetensors", {"format": "pt"}
-    )
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     return folder
 
 
@@ -151,7 +146,7 @@ def test_pretraining_models_agree_both_ways(shape, batch, tmp_path):
     config = their_config(**SHAPES[shape])
     tensors = random_tensors(config, np.random.default_rng(1), PRETRAINING_HEADS)
     source = write_folder(tmp_path / "theirs", config, tensors)
-    own = PretrainingModel(model_folder.read_config(source), seed=2)
+    own = PretrainingModel(beside_weights.read_config(source), seed=2)
     report = checkpoints.load_weights(own, source)
     assert (report.missing, report.unused) == ((), ())
     results, encoded = own(batch), own.encoder(batch)

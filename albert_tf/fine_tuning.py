@@ -1,0 +1,161 @@
+"""The paper's protocol of fine-tuning (section 4.2.2), for every task: runs from
+several seeds, the best checkpoint of each, their median, and what they predict."""
+
+import dataclasses
+import io
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import model_folder, prediction, strategies, training
+from albert_tf.records import RecordSet, write_json, write_whole
+
+# Of a run's folder: what its best weights predict for each set.
+PREDICTIONS_FOLDER = "predictions"
+EVALUATION_FILE = "eval_results.json"
+
+
+def train(
+    job: training.Job,
+    num_runs: int,
+    strategy: tf.distribute.Strategy,
+    sets: Mapping[str, RecordSet],
+) -> dict[str, Any]:
+    """Trains one run or several, which differ in their seed.
+
+    Several have a folder each, `run_1` and so on, in the output folder, whose
+    `results.json` sums them up: `median`, `mean` and `deviation` (of the sample) of the
+    task's metric, all `values`, their `seeds`, and `best_run`. Runs that are finished
+    are kept when the command is given again.
+
+    Args:
+      job: what to train; `random_seed` is that of the first run.
+      num_runs: how many.
+      strategy: the devices.
+      sets: name -> rows that the best weights of each run are tried on at its end.
+    Returns:
+      What `results.json` holds.
+    """
+    if num_runs == 1:
+        return _train_run(job, strategy, sets)
+    root = Path(job.train_config.output_dir)
+    results, seeds = {}, []
+    for number in range(num_runs):
+        seeds.append(job.train_config.random_seed + number)
+        name = f"run_{number + 1}"
+        print(f"Run {number + 1} of {num_runs}, seed {seeds[-1]}.", flush=True)
+        config = dataclasses.replace(
+            job.train_config, output_dir=str(root / name), random_seed=seeds[-1]
+        )
+        run = dataclasses.replace(job, train_config=config)
+        results[name] = _train_run(run, strategy, sets)
+        if results[name]["status"] == training.PRE_EMPTED:
+            return results[name]
+    summary = _summary(results, job.task.best_metric)
+    summary = {**summary, "seeds": seeds, "settings": results["run_1"]["settings"]}
+    if strategies.is_chief(strategy):
+        write_json(root / model_folder.RESULTS_FILE, summary)
+    return summary
+
+
+def _train_run(job, strategy, sets) -> dict[str, Any]:
+    """One run; what its best weights make of the sets goes into its results."""
+    results = training.run(job, strategy)
+    if results["status"] == training.PRE_EMPTED or not sets:
+        return results
+    folder = Path(job.train_config.output_dir)
+    weights = model_folder.read(folder).checkpoint
+    results["sets"] = _try(job, weights, sets, strategy)
+    if strategies.is_chief(strategy):
+        write_json(folder / model_folder.RESULTS_FILE, results)
+    return results
+
+
+def evaluate(
+    job: training.Job, strategy: tf.distribute.Strategy, sets: Mapping[str, RecordSet]
+) -> dict[str, dict]:
+    """Tries trained weights on sets: scores in `eval_results.json`, and predictions.
+
+    Args:
+      job: the task, and what `init_checkpoint` and `output_dir` say.
+      strategy: the devices.
+      sets: name -> rows.
+    Returns:
+      Name -> loss and scores of the sets that have labels.
+    """
+    folder = Path(job.train_config.output_dir)
+    reports = _try(job, job.init_checkpoint, sets, strategy)
+    if reports and strategies.is_chief(strategy):
+        model = {"checkpoint": str(job.init_checkpoint)}
+        write_json(folder / EVALUATION_FILE, {**model, "sets": reports})
+    return reports
+
+
+def _try(job, weights, sets, strategy) -> dict[str, dict]:
+    """Writes predictions; returns the reports of sets with labels."""
+    found = prediction.evaluate_sets(
+        job.task, job.model_config, job.train_config, weights, sets, strategy
+    )
+    folder = Path(job.train_config.output_dir) / PREDICTIONS_FOLDER
+    if strategies.is_chief(strategy):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, evaluation in found.items():
+            content = sets[name].metadata.get("content_sha256", "")
+            arrays = {**evaluation.predictions, "content_sha256": np.array(content)}
+            write_whole(folder / f"{name}.npz", _npz_bytes(arrays))
+    return {
+        name: evaluation.report
+        for name, evaluation in found.items()
+        if sets[name].metadata.get("labelled", True)
+    }
+
+
+def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
+    """What a run predicted for a set, in its order, and the set's `content_sha256`.
+
+    Of several runs it is what the best one did.
+
+    Raises:
+      FileNotFoundError: it predicted nothing for such a set.
+    """
+    results = model_folder.read_json(output_dir / model_folder.RESULTS_FILE)
+    folder = output_dir / results.get("best_run", "")
+    file = folder / PREDICTIONS_FOLDER / f"{name}.npz"
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"{file} is missing: run that model with --do_predict, or --do_eval, first."
+        )
+    with np.load(file) as arrays:
+        return dict(arrays)
+
+
+def _npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _summary(results: Mapping[str, dict], metric: str) -> dict[str, Any]:
+    """Of the best evaluations of several runs."""
+    values = {
+        name: run["best"][metric] if "best" in run else run[metric]
+        for name, run in results.items()
+    }
+    # A score that is not defined, as a correlation with a constant, is the worst.
+    known = [value for value in values.values() if value is not None]
+    best_run = max(
+        values, key=lambda name: (values[name] is not None, values[name] or 0)
+    )
+    return {
+        "runs": len(values),
+        "metric": metric,
+        "values": list(values.values()),
+        "median": statistics.median(known) if known else None,
+        "mean": statistics.fmean(known) if known else None,
+        "deviation": statistics.stdev(known) if len(known) > 1 else None,
+        "best_run": best_run,
+    }

@@ -1,0 +1,68 @@
+"""Fine-tunes ALBERT to classify or to score one text or two: GLUE, or a table of yours.
+
+    python run_scripts/run_classifier.py --task_name=rte --data_dir=glue \
+        --init_checkpoint=albert_base --output_dir=rte --do_eval --do_predict
+    python run_scripts/run_classifier.py --task_name=custom --train_file=mail.csv \
+        --dev_file=dev.csv --text_column=body --label_column=folder \
+        --init_checkpoint=albert_base --output_dir=mail --do_eval
+    python run_scripts/run_classifier.py --nodo_train --do_predict \
+        --output_dir=mail --predict_file=new.csv
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+import classifier_data
+import common_flags
+import fine_tuning_flags
+
+FLAGS = flags.FLAGS
+
+
+def main():
+    model = fine_tuning_flags.read_model()
+    data = classifier_data.from_flags(model)
+
+    from albert_tf import tasks
+
+    if data.labels is None:
+        task = tasks.regression(data.name, FLAGS.classifier_dropout)
+    else:
+        dropout = FLAGS.classifier_dropout
+        task = tasks.classification(data.name, data.labels, data.scores, dropout)
+    train_rows = data.train_rows() if FLAGS.do_train else None
+    dev_sets = data.dev_sets() if FLAGS.do_eval else {}
+    test_sets = data.test_sets() if FLAGS.do_predict else {}
+    for name, rows in {"train": train_rows, **dev_sets, **test_sets}.items():
+        if rows:
+            fine_tuning_flags.print_warnings(classifier_data.warnings_of(name, rows))
+    results = fine_tuning_flags.run(
+        task, model, data.facts(), {**dev_sets, **test_sets}, train_rows
+    )
+    if results.get("status") == "pre-empted":
+        return
+    folder = Path(FLAGS.output_dir)
+    for name, rows in test_sets.items():
+        for file in data.write_predictions(folder, name, rows):
+            print(f"Predictions of {name}: {file}", flush=True)
+
+
+if __name__ == "__main__":
+    classifier_data.define_flags()
+    fine_tuning_flags.define_fine_tuning_flags(
+        do_train=True,
+        do_eval=False,
+        max_seq_length=512,
+        train_batch_size=32,
+        eval_batch_size=32,
+        save_checkpoints_steps=1000,
+        eval_steps=0,
+        optimizer="adamw",
+        learning_rate=5e-5,
+        num_train_steps=1000,
+        num_warmup_steps=0,
+        num_train_epochs=0.0,
+        warmup_proportion=0.1,
+    )
+    common_flags.run(main)
