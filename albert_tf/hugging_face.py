@@ -222,9 +222,16 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
 def write(
     folder: Path, tensors: Mapping[str, np.ndarray], config_values: Mapping[str, Any]
 ) -> None:
-    """Writes `model.safetensors` and `config.json`."""
-    metadata = {"format": "pt"}
-    safetensors.numpy.save_file(dict(tensors), str(folder / WEIGHTS_FILE), metadata)
+    """Writes `model.safetensors` and `config.json`.
+
+    Raises:
+      OSError: the disk is full, for instance.
+    """
+    file = str(folder / WEIGHTS_FILE)
+    try:
+        safetensors.numpy.save_file(dict(tensors), file, {"format": "pt"})
+    except safetensors.SafetensorError as error:
+        raise OSError(f"{file} cannot be written: {error}.") from error
     text = json.dumps(config_values, indent=2, ensure_ascii=False) + "\n"
     (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
 

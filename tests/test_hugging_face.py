@@ -4,6 +4,7 @@ The oracle is transformers' TensorFlow classes, which read the tensors of its Py
 classes without PyTorch.
 """
 
+import json
 import os
 
 import numpy as np
@@ -11,8 +12,16 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from albert_tf import beside_weights, checkpoints, conversion
-from albert_tf.models import PretrainingModel
+import tiny
+from albert_tf import (
+    beside_weights,
+    checkpoints,
+    conversion,
+    hugging_face,
+    layouts,
+    numeric_check,
+)
+from albert_tf.models import ClassificationModel, PretrainingModel
 
 # Nothing is downloaded.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -126,6 +135,25 @@ def batch():
     return {name: tf.constant(value, tf.int32) for name, value in values.items()}
 
 
+def convert_back(source, tmp_path, **settings):
+    """Their folder read and written again."""
+    back = tmp_path / "back"
+    conversion.convert(
+        conversion.Conversion(str(source), str(back), "hugging_face", **settings)
+    )
+    return back
+
+
+def saved_config(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def assert_same_weights(some, others):
+    assert set(some) == set(others)
+    for name in some:
+        assert np.array_equal(some[name], others[name]), name
+
+
 def run_theirs(model, batch):
     return model(
         input_ids=batch["input_ids"],
@@ -138,6 +166,7 @@ def assert_close(some, others):
     np.testing.assert_allclose(some, others, rtol=0, atol=1e-4)
 
 
+POOLER = "bert/pooler/dense/kernel"
 PRETRAINING_HEADS = {"predictions": 0, "sop_classifier.classifier": 2}
 
 
@@ -151,9 +180,7 @@ def test_pretraining_models_agree_both_ways(shape, batch, tmp_path):
     assert (report.missing, report.unused) == ((), ())
     results, encoded = own(batch), own.encoder(batch)
 
-    back = tmp_path / "back"
-    conversion.convert(conversion.Conversion(str(source), str(back), "hugging_face"))
-    for folder in (source, back):
+    for folder in (source, convert_back(source, tmp_path)):
         model = load_theirs("AlbertForPreTraining", folder)
         theirs = run_theirs(model, batch)
         assert_close(results["masked_lm_logits"], theirs.prediction_logits)
@@ -161,3 +188,185 @@ def test_pretraining_models_agree_both_ways(shape, batch, tmp_path):
         inner = run_theirs(model.albert, batch)
         assert_close(encoded["sequence_output"], inner.last_hidden_state)
         assert_close(encoded["pooled_output"], inner.pooler_output)
+
+
+@pytest.mark.parametrize("labels", [3, 1])
+def test_classifiers_agree_both_ways(labels, batch, tmp_path):
+    config = their_config(num_labels=labels)
+    rng = np.random.default_rng(2)
+    tensors = random_tensors(config, rng, {"classifier": labels})
+    source = write_folder(tmp_path / "theirs", config, tensors)
+    own = ClassificationModel(beside_weights.read_config(source), labels, seed=3)
+    report = checkpoints.load_weights(own, source)
+    assert (report.missing, report.unused) == ((), ())
+    back = convert_back(source, tmp_path)
+    for folder in (source, back):
+        model = load_theirs("AlbertForSequenceClassification", folder)
+        theirs = run_theirs(model, batch)
+        assert_close(own(batch)["logits"], theirs.logits)
+    assert saved_config(back)["architectures"] == ["AlbertForSequenceClassification"]
+    assert len(saved_config(back)["id2label"]) == labels
+
+
+def test_multiple_choice_models_agree_both_ways(batch, tmp_path):
+    config = their_config()
+    rng = np.random.default_rng(2)
+    tensors = random_tensors(config, rng, {"classifier": 1})
+    source = write_folder(tmp_path / "theirs", config, tensors)
+    back = convert_back(source, tmp_path, multiple_choice=True)
+    assert saved_config(back)["architectures"] == ["AlbertForMultipleChoice"]
+    # The two rows are the options of one question.
+    choices = {name: value[tf.newaxis] for name, value in batch.items()}
+    own = numeric_check.outputs(layouts.read_weights(source), batch)
+    for folder in (source, back):
+        theirs = run_theirs(load_theirs("AlbertForMultipleChoice", folder), choices)
+        assert_close(own["logits"][:, 0], theirs.logits[0])
+
+
+def test_question_answering_agrees_both_ways_though_it_has_no_pooler(batch, tmp_path):
+    config = their_config()
+    rng = np.random.default_rng(2)
+    tensors = random_tensors(config, rng, {"qa_outputs": 2})
+    tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
+    source = write_folder(tmp_path / "theirs", config, tensors)
+    back = tmp_path / "back"
+    results = conversion.convert(
+        conversion.Conversion(str(source), str(back), "hugging_face")
+    )
+    assert results["weights"]["fresh"] == ["bert/pooler/dense/bias", POOLER]
+    own = numeric_check.outputs(layouts.read_weights(back), batch)
+    for folder in (source, back):
+        theirs = run_theirs(load_theirs("AlbertForQuestionAnswering", folder), batch)
+        assert_close(own["cls/squad/logits"][..., 0], theirs.start_logits)
+        assert_close(own["cls/squad/logits"][..., 1], theirs.end_logits)
+
+
+def test_a_model_without_pooler_is_a_start_but_no_whole_model(tmp_path):
+    config = their_config()
+    tensors = random_tensors(config, np.random.default_rng(2), {"predictions": 0})
+    tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
+    source = write_folder(tmp_path / "theirs", config, tensors)
+    own = ClassificationModel(beside_weights.read_config(source), 2, seed=3)
+    heads = checkpoints.HEADS
+    report = checkpoints.load_weights(own, source, heads, heads)
+    assert POOLER in report.missing and len(report.missing) == 4
+    with pytest.raises(ValueError, match="4 missing"):
+        checkpoints.load_weights(own, source, None, heads)
+
+
+def test_an_encoder_alone_has_names_without_prefix(batch, tmp_path):
+    config = their_config()
+    tensors = random_tensors(config, np.random.default_rng(2), {})
+    bare = {n.removeprefix("albert."): v for n, v in tensors.items()}
+    some = layouts.read_weights(write_folder(tmp_path / "bare", config, bare))
+    others = layouts.read_weights(write_folder(tmp_path / "full", config, tensors))
+    assert_same_weights(some.weights, others.weights)
+    back = convert_back(tmp_path / "bare", tmp_path)
+    theirs = run_theirs(load_theirs("AlbertModel", back), batch)
+    own = numeric_check.outputs(some, batch)
+    assert_close(own["sequence_output"], theirs.last_hidden_state)
+
+
+def test_copies_of_tied_weights_and_old_buffers_are_left_out(tmp_path):
+    config = their_config()
+    tensors = random_tensors(config, np.random.default_rng(1), PRETRAINING_HEADS)
+    plain = layouts.read_weights(write_folder(tmp_path / "plain", config, tensors))
+    table = tensors["albert.embeddings.word_embeddings.weight"]
+    more = {
+        **{n: v for n, v in tensors.items() if n != "predictions.bias"},
+        "predictions.decoder.weight": table.copy(),
+        "albert.embeddings.position_ids": np.arange(POSITIONS)[np.newaxis],
+    }
+    copied = layouts.read_weights(write_folder(tmp_path / "copied", config, more))
+    assert_same_weights(copied.weights, plain.weights)
+    more["predictions.decoder.weight"] = table + 1
+    write_folder(tmp_path / "untied", config, more)
+    with pytest.raises(ValueError, match=r"decoder\.weight differs from"):
+        layouts.read_weights(tmp_path / "untied")
+
+
+def test_half_precision_becomes_float32(tmp_path):
+    config = their_config()
+    tensors = random_tensors(config, np.random.default_rng(1), PRETRAINING_HEADS)
+    halves = {name: value.astype(np.float16) for name, value in tensors.items()}
+    stored = layouts.read_weights(write_folder(tmp_path / "half", config, halves))
+    assert {value.dtype for value in stored.weights.values()} == {np.dtype(np.float32)}
+    bias = stored.weights["cls/predictions/output_bias"]
+    assert np.array_equal(bias, halves["predictions.bias"].astype(np.float32))
+
+
+def test_shards_are_read_as_one(tmp_path):
+    config = their_config()
+    tensors = random_tensors(config, np.random.default_rng(1), PRETRAINING_HEADS)
+    whole = layouts.read_weights(write_folder(tmp_path / "whole", config, tensors))
+    folder, names = tmp_path / "shards", sorted(tensors)
+    folder.mkdir()
+    config.save_pretrained(folder)
+    places = {}
+    for number, some in enumerate((names[:9], names[9:])):
+        file = f"model-{number}.safetensors"
+        part = {name: tensors[name] for name in some}
+        safetensors.numpy.save_file(part, folder / file, {"format": "pt"})
+        places |= dict.fromkeys(some, file)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+    assert_same_weights(layouts.read_weights(folder).weights, whole.weights)
+    (folder / "model-1.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"no model-1\.safetensors"):
+        layouts.read_weights(folder)
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"),
+    [("gelu", "gelu_new"), ("gelu_erf", "gelu"), ("relu", "relu"), ("tanh", "tanh")],
+)
+def test_activations_keep_their_meaning(own, theirs):
+    config = tiny.tiny_config(hidden_act=own)
+    values = hugging_face.config_values(config, "AlbertModel")
+    assert values["hidden_act"] == theirs
+    assert hugging_face.config_of(values) == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model_type": "bert"}, "'bert', expected 'albert'"),
+        ({"layer_norm_eps": 1e-6}, "layer_norm_eps is 1e-06"),
+        ({"hidden_act": "silu"}, "hidden_act is 'silu', expected one of gelu_new"),
+        ({"position_embedding_type": "relative_key"}, "'relative_key'"),
+        ({"num_attention_heads": 5}, "12 and 5"),
+    ],
+)
+def test_other_models_are_refused_by_their_configuration(changes, words, tmp_path):
+    values = {**their_config().to_dict(), **changes}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=words) as caught:
+        beside_weights.read_config(tmp_path)
+    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cut", [0, 5, -3])
+def test_a_truncated_file_is_one_line(cut, tmp_path):
+    config = their_config()
+    tensors = random_tensors(config, np.random.default_rng(1), {})
+    file = write_folder(tmp_path, config, tensors) / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:cut])
+    with pytest.raises(ValueError, match=r"cannot be read .* copy it again") as caught:
+        layouts.read_weights(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_pytorchs_own_format_is_refused_with_the_way_to_convert_it(tmp_path):
+    their_config().save_pretrained(tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"PK")
+    for path in (tmp_path, tmp_path / "pytorch_model.bin"):
+        with pytest.raises(ValueError, match=r"pytorch_model\.bin.*save_pretrained"):
+            layouts.read_weights(path)
+
+
+def test_a_folder_without_config_is_refused(tmp_path):
+    config = their_config()
+    tensors = random_tensors(config, np.random.default_rng(1), {})
+    (write_folder(tmp_path, config, tensors) / "config.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"No config\.json"):
+        layouts.read_weights(tmp_path)

@@ -39,6 +39,7 @@ LEVELS = {
     "batches": 1,
     "length_batches": 1,
     "strategies": 1,
+    "model_weights": 2,
     "numeric_check": 2,
     "similarity": 2,
     "costs": 2,

@@ -1,0 +1,157 @@
+"""Weights that are whole models: nothing missing, a larger vocabulary, other groups."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from albert_tf import sharing
+from albert_tf.checkpoints import LoadReport, released_name
+from albert_tf.encoder import AlbertEncoder
+from albert_tf.layers import Initializer
+from albert_tf.layouts import StoredWeights
+
+_TABLE, _BIAS = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
+_MATRIX = ("output_weights", "output_bias")
+# Heads that weights may have besides the encoder -> their names, less the scope.
+HEADS = {
+    "masked-LM": (
+        "cls/predictions/",
+        (
+            "transform/dense/kernel",
+            "transform/dense/bias",
+            "transform/LayerNorm/gamma",
+            "transform/LayerNorm/beta",
+            "output_bias",
+        ),
+    ),
+    "sentence-order": ("cls/seq_relationship/", _MATRIX),
+    "span": ("cls/squad/", _MATRIX),
+    "classifier": ("", _MATRIX),
+    "span start": ("start_logits/", ("dense/kernel", "dense/bias")),
+    "span end": (
+        "end_logits/",
+        (
+            "dense_0/kernel",
+            "dense_0/bias",
+            "LayerNorm/gamma",
+            "LayerNorm/beta",
+            "dense_1/kernel",
+            "dense_1/bias",
+        ),
+    ),
+    "answerable": (
+        "answer_class/",
+        ("dense_0/kernel", "dense_0/bias", "dense_1/kernel"),
+    ),
+}
+
+
+def complete(
+    stored: StoredWeights, strict: bool, seed: int
+) -> tuple[StoredWeights, LoadReport]:
+    """Weights that are an encoder and whole heads, no more and no less.
+
+    Args:
+      stored: with its configuration.
+      strict: whether missing and unknown weights are an error; else those start fresh
+        (whole heads stay away) and these are left out.
+      seed: of weights that start fresh.
+    Returns:
+      The weights, and what became of each.
+    Raises:
+      ValueError: a shape is not that of the configuration; when strict, a name that is
+        missing or unknown. (The pooler may be, of classes that have none.)
+    """
+    encoder = AlbertEncoder(stored.config, seed)
+    variables = {released_name(v): v for v in encoder.variables}
+    known, heads = set(variables), set()
+    for scope, names in HEADS.values():
+        names = {scope + name for name in names}
+        known |= names
+        if names <= set(stored.weights) or (strict and names & set(stored.weights)):
+            heads |= names
+    wanted = set(variables) | heads
+    report = LoadReport(
+        loaded=tuple(sorted(wanted & set(stored.weights))),
+        missing=tuple(sorted(wanted - set(stored.weights))),
+        unused=tuple(sorted(set(stored.weights) - wanted)),
+        ignored=tuple(sorted(stored.ignored)),
+    )
+    missing = set(report.missing)
+    if stored.pooler_left_out:
+        missing -= {name for name in missing if name.startswith("bert/pooler/")}
+    if strict and (missing or report.unused):
+        raise ValueError(
+            f"{stored.source} does not hold what its configuration says: {report}. Use "
+            "the configuration that belongs to it; or --nostrict, to start fresh what "
+            "is missing and leave out what is unknown."
+        )
+    for name, variable in variables.items():
+        held, own = stored.weights.get(name), variable.shape.as_list()
+        if held is not None and list(held.shape) != own:
+            raise ValueError(
+                f"{stored.source} holds {name} of shape {list(held.shape)}, its "
+                f"configuration says {own}: use the configuration that belongs to it."
+            )
+    weights = {name: stored.weights[name] for name in report.loaded}
+    weights |= {name: variables[name].numpy() for name in report.missing}
+    return dataclasses.replace(stored, weights=weights), report
+
+
+def grow_vocabulary(stored: StoredWeights, size: int, seed: int) -> StoredWeights:
+    """Adds rows to the embedding table and, with it, to the masked-LM head's bias.
+
+    New rows are initial values, new biases 0, as a model has them before training.
+
+    Raises:
+      ValueError: the size is not above the model's.
+    """
+    config, weights = stored.config, dict(stored.weights)
+    more = size - config.vocab_size
+    if more <= 0:
+        raise ValueError(
+            f"The vocabulary can only grow. Received {size}, and the model has "
+            f"{config.vocab_size}: name a larger size."
+        )
+    shape = (more, config.embedding_size)
+    rows = Initializer(config.initializer_range, seed).weights("new_pieces", shape)
+    weights[_TABLE] = np.concatenate([weights[_TABLE], rows.numpy()])
+    if _BIAS in weights:
+        weights[_BIAS] = np.pad(weights[_BIAS], (0, more))
+    return dataclasses.replace(
+        stored, weights=weights, config=config.replace(vocab_size=size)
+    )
+
+
+def with_equal_groups(stored: StoredWeights) -> StoredWeights:
+    """The same model with as many sets of attention as of feed-forward parameters.
+
+    Other layouts know `num_hidden_groups` alone. Sets are repeated where need be.
+    """
+    config, groups = stored.config, stored.config.groups
+    own = [groups[key] for key in sharing.KINDS.values()]
+    count = math.lcm(*own)
+    config = config.replace(
+        num_hidden_groups=count, attention_groups=None, ffn_groups=None
+    )
+    sets = {
+        kind: [index * held // count for index in range(count)]
+        for kind, held in zip(sharing.KINDS, own, strict=True)
+    }
+    weights = {
+        copy: value
+        for name, value in stored.weights.items()
+        for copy in sharing.copies(name, sets)
+    }
+    return dataclasses.replace(stored, weights=weights, config=config)
+
+
+def heads_of(weights: Mapping[str, np.ndarray]) -> frozenset[str]:
+    """Which whole heads weights have: keys of `HEADS`."""
+    return frozenset(
+        head
+        for head, (scope, names) in HEADS.items()
+        if all(scope + name in weights for name in names)
+    )
