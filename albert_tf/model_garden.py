@@ -43,7 +43,7 @@ NAMES = {
         f"{theirs}/{part}": f"{ours}/{part}"
         for theirs, ours in _SCOPES.items()
         for part in (
-            ("gamma", "beta") if "layer_norm" in theirs.lower() else ("kernel", "bias")
+            ("gamma", "beta") if "norm" in theirs.lower() else ("kernel", "bias")
         )
     },
 }

@@ -36,6 +36,8 @@ _INPUTS = {
     "input_type_ids": "segment_ids",
 }
 _OUTPUTS = ("sequence_output", "pooled_output")
+# And of its outputs, where they have other names: Keras takes those of layers.
+_OTHER_OUTPUTS = {"pooler_transform": "pooled_output"}
 
 
 def random_batch(
@@ -103,7 +105,8 @@ def saved_model_outputs(folder: Path, batch: Mapping) -> dict[str, np.ndarray]:
             names = function.structured_input_signature[1]
             if {_INPUTS.get(name) for name in names} == set(_INPUTS.values()):
                 results = function(**{name: batch[_INPUTS[name]] for name in names})
-                return {n: results[n].numpy() for n in _OUTPUTS if n in results}
+                known = {_OTHER_OUTPUTS.get(n, n): v for n, v in results.items()}
+                return {n: known[n].numpy() for n in _OUTPUTS if n in known}
     except (tf.errors.OpError, ValueError, KeyError):
         # Of operations that this TensorFlow has not, as those of old hub modules.
         return {}

@@ -1,7 +1,6 @@
 """Weights go from layout to layout unchanged, with all that belongs to them."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -12,54 +11,20 @@ from albert_tf import (
     beside_weights,
     checkpoint_files,
     checkpoints,
-    conversion,
-    hugging_face,
     layouts,
     model_weights,
     numeric_check,
 )
 from albert_tf.config import AlbertConfig
 from albert_tf.models import PretrainingModel
-
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
-
-
-def convert(source, target, layout, **settings):
-    return conversion.convert(
-        conversion.Conversion(str(source), str(target), layout, **settings)
-    )
-
-
-def weights_of(model):
-    return {checkpoints.released_name(v): v.numpy() for v in model.variables}
-
-
-def assert_same_weights(some, others):
-    assert set(some) == set(others)
-    for name in some:
-        assert np.array_equal(some[name], others[name]), name
-
-
-def write_model(folder, weights, config, name="model.ckpt-best"):
-    """A released TensorFlow 1 folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    step = {"global_step": np.int64(7)}
-    checkpoint_files.write_named(folder / name, {**weights, **step})
-    config.to_json(folder / "albert_config.json")
-    return folder
-
-
-def random_model(rng=None, **changes):
-    """A pretraining model's configuration and weights, none of them 0 or 1."""
-    config = tiny.tiny_config(**changes)
-    rng = rng or np.random.default_rng(5)
-    with tf.Graph().as_default():
-        shapes = {
-            checkpoints.released_name(v): v.shape.as_list()
-            for v in PretrainingModel(config, seed=0).variables
-        }
-    weights = {n: rng.normal(0, 0.4, s).astype(np.float32) for n, s in shapes.items()}
-    return config, weights
+from tiny_weights import (
+    PIECES,
+    assert_same_weights,
+    convert,
+    files_in,
+    random_model,
+    write_model,
+)
 
 
 @pytest.fixture
@@ -69,10 +34,6 @@ def released(tmp_path):
     folder = write_model(tmp_path / "released", weights, config)
     (folder / "vocab_chinese.txt").write_text("\n".join(PIECES) + "\n")
     return folder, weights
-
-
-def files_in(folder):
-    return sorted(path.name for path in folder.iterdir())
 
 
 SHARING = {
@@ -397,47 +358,3 @@ def test_what_is_known_of_a_vocabulary_travels_without_its_file(released, tmp_pa
     results = convert(folder, tmp_path / "own", "own")
     assert beside_weights.read_metadata(tmp_path / "own") == metadata
     assert "none travels along" in results["notes"][0]
-
-
-# -- bad input
-
-
-def test_a_folder_of_two_checkpoints_or_layouts_is_ambiguous(released, tmp_path):
-    folder, weights = released
-    shutil.copytree(folder, tmp_path / "two")
-    config = beside_weights.read_config(folder)
-    write_model(tmp_path / "two", weights, config, "model.ckpt-3")
-    with pytest.raises(ValueError, match=r"several .*model\.ckpt-3, model\.ckpt-best"):
-        layouts.read_weights(tmp_path / "two")
-    tensors, _ = hugging_face.their_weights(weights, config)
-    hugging_face.write(folder, tensors, hugging_face.config_values(config, "X"))
-    with pytest.raises(ValueError, match=r"several layouts \(hugging_face, checkpoint"):
-        layouts.read_weights(folder)
-    named = layouts.read_weights(folder / "model.ckpt-best")
-    assert_same_weights(named.weights, weights)
-
-
-def test_a_missing_shard_is_named(released):
-    folder = released[0]
-    (folder / "model.ckpt-best.data-00000-of-00001").unlink()
-    with pytest.raises(ValueError, match=r"copy its \.index and \.data files.*00001"):
-        layouts.read_weights(folder)
-
-
-@pytest.mark.parametrize("name", ["", "nowhere", "nowhere/model.ckpt-best"])
-def test_a_path_without_weights_is_named(name, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"No weights at .*up to '\.index'"):
-        layouts.read_weights(tmp_path / name)
-
-
-def test_names_of_no_layout_are_shown(tmp_path):
-    checkpoint_files.write_named(tmp_path / "x", {"conv/kernel": np.ones(3)})
-    with pytest.raises(ValueError, match=r"no known layout: it holds conv/kernel\."):
-        layouts.read_weights(tmp_path)
-
-
-def test_weights_without_a_configuration_ask_for_it(released, tmp_path):
-    (released[0] / "albert_config.json").unlink()
-    with pytest.raises(FileNotFoundError, match="pass --albert_config_file"):
-        convert(released[0], tmp_path / "there", "own")
-    convert(released[0], tmp_path / "there", "own", config=tiny.tiny_config())
