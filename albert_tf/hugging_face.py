@@ -6,6 +6,7 @@ with their classes first as well. Nothing here needs `transformers` or PyTorch.
 """
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -234,6 +235,8 @@ def write(
         raise OSError(f"{file} cannot be written: {error}.") from error
     text = json.dumps(config_values, indent=2, ensure_ascii=False) + "\n"
     (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
+    # The library writes for the owner's eyes only.
+    shutil.copymode(folder / CONFIG_FILE, file)
 
 
 def config_of(values: Mapping[str, Any]) -> AlbertConfig:

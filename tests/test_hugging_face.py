@@ -370,3 +370,41 @@ def test_a_folder_without_config_is_refused(tmp_path):
     (write_folder(tmp_path, config, tensors) / "config.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"No config\.json"):
         layouts.read_weights(tmp_path)
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_their_tokenizer_of_an_exported_folder_gives_our_ids(
+    lower_case, shared_data, tmp_path
+):
+    config = their_config(vocab_size=30_000)
+    tensors = random_tensors(config, np.random.default_rng(1), {})
+    source = write_folder(tmp_path / "theirs", config, tensors)
+    file = shared_data / "vocabulary" / "30k-clean.model"
+    vocabulary = beside_weights.Vocabulary(file, True, lower_case, lower_case)
+    back = convert_back(source, tmp_path, vocabulary=vocabulary)
+    theirs = transformers.AlbertTokenizer.from_pretrained(back)
+    own = beside_weights.read_vocabulary(back)
+    assert (own.lower_case, own.strip_accents) == (lower_case, lower_case)
+    text = "How old were Müller's 3 Dogs in 2013, and why?"
+    [ids] = own.tokenizer().encode_batch([text])
+    assert theirs(text)["input_ids"] == [2, *ids, 3]
+    values = saved_config(back)
+    special = [values[f"{name}_token_id"] for name in ("pad", "bos", "eos")]
+    assert special == [0, 2, 3]
+
+
+def test_their_word_piece_tokenizer_gives_our_ids(shared_data, tmp_path):
+    config = their_config(vocab_size=21_128)
+    tensors = random_tensors(config, np.random.default_rng(1), {})
+    source = write_folder(tmp_path / "theirs", config, tensors)
+    file = shared_data / "vocabulary" / "vocab_chinese.txt"
+    back = convert_back(
+        source,
+        tmp_path,
+        vocabulary=beside_weights.Vocabulary(file, False, True, True),
+    )
+    theirs = transformers.AutoTokenizer.from_pretrained(back)
+    [ids] = (
+        beside_weights.read_vocabulary(back).tokenizer().encode_batch(["我爱Tokyo。"])
+    )
+    assert theirs("我爱Tokyo。")["input_ids"] == [101, *ids, 102]
