@@ -11,7 +11,7 @@ import orbit
 import tensorflow as tf
 import tf_keras
 
-from albert_tf import batches, losses, optimization
+from albert_tf import batches, losses, optimization, strategies
 from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.records import RecordSet
 from albert_tf.tasks import Task
@@ -194,7 +194,7 @@ class Evaluator(orbit.StandardEvaluator):
 
         predicted = self._strategy.run(replica_step, args=(next(iterator),))
         return {
-            name: self._strategy.gather(value, axis=0)
+            name: strategies.all_rows(self._strategy, value)
             for name, value in predicted.items()
         }
 

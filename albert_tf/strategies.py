@@ -87,6 +87,18 @@ def gather(strategy: tf.distribute.Strategy, number: int) -> list[int]:
     return strategy.gather(numbers, axis=0).numpy().tolist()
 
 
+def all_rows(strategy: tf.distribute.Strategy, values) -> tf.Tensor:
+    """What all replicas of all workers hold, [B, ...] each, in one tensor.
+
+    Args:
+      strategy: the run's.
+      values: what `strategy.run` gave.
+    """
+    if _has_workers(strategy):
+        return strategy.gather(values, axis=0)
+    return tf.concat(strategy.experimental_local_results(values), axis=0)
+
+
 def require_equal(strategy: tf.distribute.Strategy, number: int, problem: str) -> None:
     """Refuses workers that do not all pass the same number.
 
