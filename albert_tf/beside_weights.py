@@ -16,6 +16,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.records import TOKENIZER_FILE, write_json
 from albert_tf.tokenization import AlbertTokenizer
 
+# Layouts in which a model's folder can be written.
+TARGETS = ("own", "tensorflow1", "hugging_face", "model_garden")
 CONFIG_FILE = "albert_config.json"
 # What a model was trained for: labels, lengths.
 TASK_FILE = "task.json"
@@ -33,24 +35,22 @@ class Vocabulary:
 
     Attributes:
       file: the file.
-      is_sentencepiece: whether it is a SentencePiece model, else WordPiece's pieces.
       lower_case: whether letters are lower-cased.
       strip_accents: whether combining marks are dropped.
     """
 
     file: Path
-    is_sentencepiece: bool
     lower_case: bool
     strip_accents: bool
 
+    @property
+    def is_sentencepiece(self) -> bool:
+        """Whether it is a SentencePiece model, else WordPiece's pieces."""
+        return self.file.suffix != ".txt"
+
     def tokenizer(self) -> AlbertTokenizer:
         """The tokenizer of the vocabulary; errors are those of its constructor."""
-        kind = "spm_model_file" if self.is_sentencepiece else "vocab_file"
-        return AlbertTokenizer(
-            **{kind: self.file},
-            lower_case=self.lower_case,
-            strip_accents=self.strip_accents,
-        )
+        return AlbertTokenizer.of_file(self.file, self.lower_case, self.strip_accents)
 
 
 def folder_of(path: str | os.PathLike) -> Path:
@@ -132,6 +132,7 @@ def find_vocabulary(path: str | os.PathLike) -> Path | None:
 
 def read_vocabulary(
     path: str | os.PathLike,
+    file: str | os.PathLike | None = None,
     lower_case: bool | None = None,
     strip_accents: bool | None = None,
 ) -> Vocabulary | None:
@@ -139,24 +140,21 @@ def read_vocabulary(
 
     Args:
       path: of the weights.
-      lower_case: says so where the folder does not; both None: text is lower-cased, as
-        for the released models.
-      strip_accents: the same.
+      file: a vocabulary in the place of the one beside them.
+      lower_case: in the place of what is said beside them. Where neither says it: text
+        is lower-cased, as for the released models.
+      strip_accents: the same. Where neither says it: as lower_case.
     Raises:
       ValueError: several vocabularies, or a file is damaged.
     """
-    file = find_vocabulary(path)
+    file = file or find_vocabulary(path)
     if file is None:
         return None
-    stored = read_cleaning(path)
+    known = read_cleaning(path)
     given = {"lower_case": lower_case, "strip_accents": strip_accents}
-    known = {**stored, **{k: v for k, v in given.items() if v is not None}}
-    return Vocabulary(
-        file=file,
-        is_sentencepiece=file.suffix == ".model",
-        lower_case=known.get("lower_case", True),
-        strip_accents=known.get("strip_accents", known.get("lower_case", True)),
-    )
+    known |= {key: value for key, value in given.items() if value is not None}
+    lower_case = known.get("lower_case", True)
+    return Vocabulary(Path(file), lower_case, known.get("strip_accents", lower_case))
 
 
 def read_cleaning(path: str | os.PathLike) -> dict[str, bool]:

@@ -25,8 +25,6 @@ from albert_tf import (
 from albert_tf.config import AlbertConfig
 from albert_tf.records import write_json
 
-# Layouts that can be written.
-TARGETS = ("own", "tensorflow1", "hugging_face", "model_garden")
 REPORT_FILE = "conversion.json"
 _PREFIXES = {
     "own": "model.ckpt-{step}",
@@ -42,7 +40,7 @@ class Conversion:
     Attributes:
       source: an output folder, or weights of any layout that `layouts` knows.
       target: new folder.
-      layout: one of `TARGETS`.
+      layout: one of `beside_weights.TARGETS`.
       config: the model's shape, in the place of what lies beside the source.
       vocabulary: in the place of what lies beside the source.
       strict: whether a weight that the model or the target lacks is an error.
@@ -77,10 +75,10 @@ def convert(conversion: Conversion) -> dict:
       OSError: the target cannot be written.
     """
     target = Path(conversion.target)
-    if conversion.layout not in TARGETS:
+    if conversion.layout not in beside_weights.TARGETS:
         raise ValueError(
             f"Cannot write the layout {conversion.layout!r}: choose one of "
-            f"{', '.join(TARGETS)}."
+            f"{', '.join(beside_weights.TARGETS)}."
         )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ValueError(f"{target} is in use: convert into a new folder.")

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import model_folder, prediction, strategies, training
-from albert_tf.records import RecordSet, write_json, write_whole
+from albert_tf.records import RecordSet, read_strings, write_json, write_whole
 
 # Of a run's folder: what its best weights predict for each set.
 PREDICTIONS_FOLDER = "predictions"
@@ -104,8 +104,13 @@ def _try(job, weights, sets, strategy) -> dict[str, dict]:
     if strategies.is_chief(strategy):
         folder.mkdir(parents=True, exist_ok=True)
         for name, evaluation in found.items():
-            content = sets[name].metadata.get("content_sha256", "")
-            arrays = {**evaluation.predictions, "content_sha256": np.array(content)}
+            metadata = sets[name].metadata
+            arrays = {
+                **evaluation.predictions,
+                **read_strings(sets[name]),
+                "content_sha256": np.array(metadata.get("content_sha256", "")),
+                "labelled": np.array(metadata.get("labelled", True)),
+            }
             write_whole(folder / f"{name}.npz", _npz_bytes(arrays))
     return {
         name: evaluation.report
@@ -114,17 +119,26 @@ def _try(job, weights, sets, strategy) -> dict[str, dict]:
     }
 
 
-def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
-    """What a run predicted for a set, in its order, and the set's `content_sha256`.
+def predicted_sets(output_dir: Path) -> list[str]:
+    """Names of the sets that a run, or the best of several, has predicted."""
+    return sorted(file.stem for file in _predictions_folder(output_dir).glob("*.npz"))
 
-    Of several runs it is what the best one did.
+
+def _predictions_folder(output_dir: Path) -> Path:
+    results = model_folder.read_json(output_dir / model_folder.RESULTS_FILE)
+    return output_dir / results.get("best_run", "") / PREDICTIONS_FOLDER
+
+
+def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
+    """What a run, or the best of several, predicted for a set, in its order.
+
+    Besides what the task keeps of each row there are the rows' strings, the set's
+    `content_sha256`, and `labelled`, whether its labels mean something.
 
     Raises:
       FileNotFoundError: it predicted nothing for such a set.
     """
-    results = model_folder.read_json(output_dir / model_folder.RESULTS_FILE)
-    folder = output_dir / results.get("best_run", "")
-    file = folder / PREDICTIONS_FOLDER / f"{name}.npz"
+    file = _predictions_folder(output_dir) / f"{name}.npz"
     if not file.is_file():
         raise FileNotFoundError(
             f"{file} is missing: run that model with --do_predict, or --do_eval, first."

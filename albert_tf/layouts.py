@@ -29,15 +29,6 @@ _HUB_PREFIX = "module/"
 _VARIABLES = "variables/variables"
 _RELEASED_BLOCK = "bert/encoder/transformer/group_"
 _POOLER = "bert/pooler/"
-# Layouts as messages and reports call them.
-LAYOUTS = (
-    "own",
-    "tensorflow1",
-    "bert",
-    "albert_zh",
-    "hugging_face",
-    "model_garden",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +37,8 @@ class StoredWeights:
 
     Attributes:
       source: the file or folder, as messages name it.
-      layout: one of `LAYOUTS`; a hub module or SavedModel has that of its names.
+      layout: "own", "tensorflow1", "bert", "albert_zh", "hugging_face" or
+        "model_garden"; a hub module or SavedModel has that of its names.
       weights: by released names; those that have none keep their own.
       ignored: names of optimizer slots and counters.
       config: the model's shape; None: nothing beside the weights says it.

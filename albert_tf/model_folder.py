@@ -62,7 +62,7 @@ class ModelFolder:
                 f"{self.vocabulary} is not the vocabulary that {folder} was trained "
                 "with: copy that one there."
             )
-        return make_tokenizer(
+        return AlbertTokenizer.of_file(
             self.vocabulary,
             known.get("lower_case", True),
             known.get("strip_accents", True),
@@ -103,19 +103,6 @@ def locate(path: str | os.PathLike) -> str:
     if (path / best.FOLDER).is_dir():
         path = path / best.FOLDER
     return layouts.locate(path)[1]
-
-
-def make_tokenizer(
-    vocabulary: Path, lower_case: bool, strip_accents: bool
-) -> AlbertTokenizer:
-    """The tokenizer of a vocabulary file, whose name says its kind."""
-    wordpiece = vocabulary.suffix == ".txt"
-    return AlbertTokenizer(
-        spm_model_file=None if wordpiece else vocabulary,
-        vocab_file=vocabulary if wordpiece else None,
-        lower_case=lower_case,
-        strip_accents=strip_accents,
-    )
 
 
 def model_files(vocabulary: Path, task: dict[str, Any]) -> dict[str, bytes]:

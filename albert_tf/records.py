@@ -86,10 +86,16 @@ def classifier_features(label_dtype: str) -> Features:
 
     Args:
       label_dtype: of `label_ids`: int64, an index, or float32, a score.
+    Returns:
+      Besides the pieces and the label `index`, what the row is called in its file.
     """
     pieces = Feature((None,))
-    label = Feature((), label_dtype)
-    return {"input_ids": pieces, "segment_ids": pieces, "label_ids": label}
+    return {
+        "input_ids": pieces,
+        "segment_ids": pieces,
+        "label_ids": Feature((), label_dtype),
+        "index": Feature((), "string"),
+    }
 
 
 def sidecar_path(path: str | os.PathLike) -> Path:
@@ -419,6 +425,17 @@ def read_batches(path: str | os.PathLike, size: int) -> Iterator[dict[str, np.nd
                 yield {name: value.numpy() for name, value in parsed.items()}
         except (ValueError, tf.errors.InvalidArgumentError) as error:
             raise ValueError(f"{path}: {getattr(error, 'message', error)}") from error
+
+
+def read_strings(record_set: RecordSet) -> dict[str, np.ndarray]:
+    """The string features of all rows of a set, in its order, as text [R]."""
+    names = [n for n, f in record_set.features.items() if f.dtype == "string"]
+    blocks: dict[str, list[str]] = {name: [] for name in names}
+    for path in record_set.paths if names else ():
+        for batch in read_batches(path, _ROWS_PER_BLOCK):
+            for name in names:
+                blocks[name] += [value.decode("utf-8") for value in batch[name]]
+    return {name: np.array(values) for name, values in blocks.items()}
 
 
 def _short(value: Any) -> Any:

@@ -189,3 +189,16 @@ def score_values(predicted: Mapping[str, np.ndarray]) -> dict[str, float]:
         name: float(metrics.SCORES[name](predicted["label_ids"], predicted["values"]))
         for name in ("pearson", "spearman")
     }
+
+
+def from_facts(facts: Mapping[str, Any], dropout: float = 0.0) -> Task:
+    """The task that a fine-tuned model's `task.json` tells of.
+
+    Args:
+      facts: what it says.
+      dropout: of the head.
+    """
+    name, labels = facts["task_name"], facts["labels"]
+    if labels is None:
+        return regression(name, dropout)
+    return classification(name, labels, facts["scores"], dropout)

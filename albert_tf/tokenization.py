@@ -172,6 +172,18 @@ class AlbertTokenizer:
         self.word_start_table: np.ndarray = self._vocabulary.word_start_table
         self.ordinary_ids: np.ndarray = self._vocabulary.ordinary_ids
 
+    @classmethod
+    def of_file(
+        cls, path: str | Path, lower_case: bool = True, strip_accents: bool = True
+    ) -> "AlbertTokenizer":
+        """The tokenizer of a vocabulary whose name says its kind: a `.txt` is
+        WordPiece, anything else SentencePiece."""
+        if Path(path).suffix == ".txt":
+            return cls(
+                vocab_file=path, lower_case=lower_case, strip_accents=strip_accents
+            )
+        return cls(path, lower_case=lower_case, strip_accents=strip_accents)
+
     def __getstate__(self) -> dict:
         # TensorFlow objects do not pickle; they are rebuilt on first use.
         return self.__dict__ | {"_graph_tokenizer": None}

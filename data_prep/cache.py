@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from albert_tf import records
 from albert_tf.tokenization import AlbertTokenizer
+from data_prep.progress import progress_bar
 
 # Of how rows are made: a new one makes all of them anew.
 VERSION = 1
@@ -56,7 +55,8 @@ def cached_rows(
             # Filled by the time that it is written.
             "statistics": statistics,
         }
-        records.write_records(path, _progress(rows, count, name), features, metadata)
+        rows = _with_progress(rows, count, name)
+        records.write_records(path, rows, features, metadata)
     return records.read_set([str(path)], {"content_sha256": digest})
 
 
@@ -69,5 +69,8 @@ def _is_whole(path: Path, digest: str) -> bool:
         return False
 
 
-def _progress(rows: Iterable[Mapping], count: int, name: str) -> Iterator[Mapping]:
-    return tqdm(rows, f"{name} rows", count, unit="rows", leave=False, mininterval=1.0)
+def _with_progress(rows: Iterable[Mapping], count: int, name: str) -> Iterator[Mapping]:
+    with progress_bar(count, "rows", name) as bar:
+        for row in rows:
+            yield row
+            bar.update()

@@ -63,7 +63,8 @@ def classification_rows(
                 cls_id=tokenizer.cls_id,
                 sep_id=tokenizer.sep_id,
             )
-            yield {**row, "label_ids": values[first + offset]}
+            index = block[offset].index.encode("utf-8")
+            yield {**row, "label_ids": values[first + offset], "index": index}
     statistics["truncated_rows"] = int(statistics["truncated_rows"])
 
 

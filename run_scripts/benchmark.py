@@ -6,10 +6,15 @@
     python run_scripts/benchmark.py train --precisions=float32,bfloat16 \
         --albert_config_files=configs/albert_base.json --batch_sizes=8
 
+    python run_scripts/benchmark.py classifier --task_name=rte --data_dir=glue \
+        --albert_config_file=configs/albert_base.json --spm_model_file=english.model
+
 `data`: rows and bytes a second of create_pretraining_data.py, whose flags it takes,
 with one process and with several, beside sentencepiece's own speed on the same text.
 `train`: steps and rows a second, the share of the machine's rate of matrix products and
 memory, for every combination of configurations, precisions and batch sizes.
+`classifier`: an epoch of fine-tuning, with batches padded as far as they need and to
+the longest row allowed.
 """
 
 import dataclasses
@@ -18,6 +23,7 @@ import sys
 
 from absl import flags
 
+import benchmark_classifier
 import benchmark_train
 import common_flags
 import data_flags
@@ -56,6 +62,7 @@ def define_data_flags():
 # What can be measured: the flags it takes and what it does.
 COMMANDS = {
     "data": (define_data_flags, benchmark_data),
+    "classifier": (benchmark_classifier.define_flags, benchmark_classifier.main),
     "train": (performance_flags.define_train_benchmark_flags, benchmark_train.main),
 }
 

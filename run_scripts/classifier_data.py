@@ -92,6 +92,12 @@ class ClassifierData:
             "columns": dataclasses.asdict(self.test_columns),
         }
 
+    def task(self, dropout: float):
+        """The task, with that dropout of its head."""
+        from albert_tf import tasks
+
+        return tasks.from_facts(self.facts(), dropout)
+
     def train_rows(self):
         """The rows to train on."""
         return self._rows("train", self.train_columns)
@@ -126,9 +132,8 @@ class ClassifierData:
         several = len([n for n in self.files if n not in ("train", *_DEV_NAMES)]) > 1
         scores = folder / (f"test_results_{name}.tsv" if several else _RESULTS)
         glue.write_lines(scores, glue.score_lines(predicted, self.labels))
-        examples = self._table(name, self.test_columns).examples
         lines = glue.submission_lines(
-            [example.index for example in examples], predicted, self.labels, self.bounds
+            predicted["index"], predicted, self.labels, self.bounds
         )
         submission = folder / "GLUE" / f"{name}.tsv"
         if self.name == CUSTOM:

@@ -7,53 +7,33 @@
 Hugging Face folder, tf-models' AlbertEncoder, albert_zh. `--to` is a new folder.
 """
 
-from pathlib import Path
-
 from absl import flags
 
 import common_flags
+from albert_tf import beside_weights
 
 FLAGS = flags.FLAGS
-LAYOUTS = ("own", "tensorflow1", "hugging_face", "model_garden")
-
-
-def vocabulary(source: str):
-    """The vocabulary that the flags name, or that beside the weights as they say."""
-    from albert_tf import beside_weights
-
-    cleaning = {"lower_case": FLAGS.do_lower_case, "strip_accents": FLAGS.strip_accents}
-    given = FLAGS.spm_model_file or FLAGS.vocab_file
-    if given:
-        known = beside_weights.read_cleaning(source)
-        known |= {key: value for key, value in cleaning.items() if value is not None}
-        return beside_weights.Vocabulary(
-            file=Path(given),
-            is_sentencepiece=bool(FLAGS.spm_model_file),
-            lower_case=known.get("lower_case", True),
-            strip_accents=known.get("strip_accents", known.get("lower_case", True)),
-        )
-    if set(cleaning.values()) == {None}:
-        return None
-    return beside_weights.read_vocabulary(source, **cleaning)
 
 
 def main():
+    from albert_tf import conversion, model_folder
     from albert_tf.config import AlbertConfig
 
-    source = FLAGS["from"].value
-    config = None
+    config = vocabulary = None
     if FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
-
-    from albert_tf import conversion
-
+    source = model_folder.locate(FLAGS["from"].value)
+    file = FLAGS.spm_model_file or FLAGS.vocab_file
+    cleaning = (FLAGS.do_lower_case, FLAGS.strip_accents)
+    if file or cleaning != (None, None):
+        vocabulary = beside_weights.read_vocabulary(source, file, *cleaning)
     results = conversion.convert(
         conversion.Conversion(
             source=source,
             target=FLAGS.to,
             layout=FLAGS.layout,
             config=config,
-            vocabulary=vocabulary(source),
+            vocabulary=vocabulary,
             strict=FLAGS.strict,
             multiple_choice=FLAGS.multiple_choice,
             vocab_size=FLAGS.resize_vocabulary,
@@ -83,7 +63,9 @@ if __name__ == "__main__":
         required=True,
     )
     flags.DEFINE_string("to", None, "New folder of the converted model.", required=True)
-    flags.DEFINE_enum("layout", None, LAYOUTS, "Layout of --to.", required=True)
+    flags.DEFINE_enum(
+        "layout", None, beside_weights.TARGETS, "Layout of --to.", required=True
+    )
     common_flags.define_config_file_flag(required=False)
     flags.DEFINE_bool(
         "strict",

@@ -73,7 +73,8 @@ def _define_start_flags() -> None:
     flags.DEFINE_string(
         "init_checkpoint",
         "",
-        "The model to start from: a checkpoint or its folder, own or TensorFlow 1. "
+        "The model to start from: a checkpoint or its folder, own or TensorFlow 1; a "
+        "folder of a hub module, a SavedModel or a Hugging Face model. "
         "Without --do_train, the model to use; empty: that of --output_dir.",
     )
     flags.DEFINE_bool(
@@ -104,33 +105,31 @@ class Model:
 
 def read_model() -> Model:
     """What the flags start from, or what they use."""
-    from albert_tf import model_folder
-
     if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
         raise flags.Error("Nothing to do: pass --do_train, --do_eval or --do_predict.")
+    if FLAGS.early_stopping and not FLAGS.do_eval:
+        raise flags.Error("--early_stopping needs evaluations: pass --do_eval.")
     if not FLAGS.do_train:
-        folder = model_folder.read(FLAGS.init_checkpoint or FLAGS.output_dir)
-        if not folder.task:
-            raise ValueError(
-                f"{folder.checkpoint} was not trained for a task: its head would be "
-                "random. Pass --do_train first."
-            )
-        tokenizer = folder.tokenizer()
-        return Model(
-            folder.checkpoint, folder.config, folder.vocabulary, tokenizer, folder.task
-        )
+        return _trained_model()
     if bool(FLAGS.init_checkpoint) == FLAGS.from_scratch:
         raise flags.Error(
             "Say what training starts from: --init_checkpoint, or --from_scratch for "
             "random weights."
         )
-    folder = model_folder.read(FLAGS.init_checkpoint) if FLAGS.init_checkpoint else None
+    folder = None
+    if FLAGS.init_checkpoint:
+        from albert_tf import model_folder
+
+        folder = model_folder.read(FLAGS.init_checkpoint)
     vocabulary = FLAGS.spm_model_file or FLAGS.vocab_file
     vocabulary = Path(vocabulary) if vocabulary else folder and folder.vocabulary
     if not vocabulary:
         raise flags.Error("Name the vocabulary: --spm_model_file or --vocab_file.")
+
+    from albert_tf.tokenization import AlbertTokenizer
+
     known = folder.tokenizer_settings if folder else {}
-    tokenizer = model_folder.make_tokenizer(
+    tokenizer = AlbertTokenizer.of_file(
         vocabulary,
         _cleaning("do_lower_case", known.get("lower_case")),
         _cleaning("strip_accents", known.get("strip_accents")),
@@ -138,6 +137,25 @@ def read_model() -> Model:
     _check_tokenizer(tokenizer, known)
     config = _config(folder, tokenizer)
     return Model(FLAGS.init_checkpoint, config, vocabulary, tokenizer, {})
+
+
+def _trained_model() -> Model:
+    """What was trained for a task."""
+    from albert_tf import model_folder
+
+    folder = model_folder.read(FLAGS.init_checkpoint or FLAGS.output_dir)
+    if not folder.task:
+        raise ValueError(
+            f"{folder.checkpoint} was not trained for a task: its head would be "
+            "random. Pass --do_train first."
+        )
+    return Model(
+        folder.checkpoint,
+        folder.config,
+        folder.vocabulary,
+        folder.tokenizer(),
+        folder.task,
+    )
 
 
 def _cleaning(flag: str, known: bool | None) -> bool:
@@ -220,8 +238,6 @@ def run(task, model: Model, task_facts: dict[str, Any], sets: dict, train_rows=N
         for name, report in results.items():
             print(f"{name}: {report}", flush=True)
         return results
-    if train_config.early_stopping and "dev" not in sets:
-        raise flags.Error("--early_stopping needs evaluations: pass --do_eval.")
     if FLAGS.learning_rate > _HIGH_LEARNING_RATE and FLAGS.optimizer == "adamw":
         print(
             f"WARNING: learning_rate {FLAGS.learning_rate:g} is far above the paper's "

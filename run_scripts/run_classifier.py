@@ -23,14 +23,6 @@ FLAGS = flags.FLAGS
 def main():
     model = fine_tuning_flags.read_model()
     data = classifier_data.from_flags(model)
-
-    from albert_tf import tasks
-
-    if data.labels is None:
-        task = tasks.regression(data.name, FLAGS.classifier_dropout)
-    else:
-        dropout = FLAGS.classifier_dropout
-        task = tasks.classification(data.name, data.labels, data.scores, dropout)
     train_rows = data.train_rows() if FLAGS.do_train else None
     dev_sets = data.dev_sets() if FLAGS.do_eval else {}
     test_sets = data.test_sets() if FLAGS.do_predict else {}
@@ -38,7 +30,11 @@ def main():
         if rows:
             fine_tuning_flags.print_warnings(classifier_data.warnings_of(name, rows))
     results = fine_tuning_flags.run(
-        task, model, data.facts(), {**dev_sets, **test_sets}, train_rows
+        data.task(FLAGS.classifier_dropout),
+        model,
+        data.facts(),
+        {**dev_sets, **test_sets},
+        train_rows,
     )
     if results.get("status") == "pre-empted":
         return

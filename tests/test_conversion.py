@@ -248,7 +248,7 @@ TABLE = "bert/embeddings/word_embeddings"
 
 def test_the_vocabulary_and_its_cleaning_travel_along(released, tmp_path):
     folder = released[0]
-    cased = beside_weights.read_vocabulary(folder, True, False)
+    cased = beside_weights.read_vocabulary(folder, None, True, False)
     convert(folder, tmp_path / "own", "own", vocabulary=cased)
     assert beside_weights.read_cleaning(tmp_path / "own") == {
         "lower_case": True,
@@ -335,7 +335,7 @@ def test_a_grown_vocabulary_keeps_its_old_ids(released, tmp_path):
     def with_file(name, pieces):
         (tmp_path / name).write_text("\n".join(pieces))
         return beside_weights.Vocabulary(
-            tmp_path / name, False, old.lower_case, old.strip_accents
+            tmp_path / name, old.lower_case, old.strip_accents
         )
 
     longer = with_file("longer.txt", [*PIECES, "k", "l"])

@@ -380,7 +380,7 @@ def test_their_tokenizer_of_an_exported_folder_gives_our_ids(
     tensors = random_tensors(config, np.random.default_rng(1), {})
     source = write_folder(tmp_path / "theirs", config, tensors)
     file = shared_data / "vocabulary" / "30k-clean.model"
-    vocabulary = beside_weights.Vocabulary(file, True, lower_case, lower_case)
+    vocabulary = beside_weights.Vocabulary(file, lower_case, lower_case)
     back = convert_back(source, tmp_path, vocabulary=vocabulary)
     theirs = transformers.AlbertTokenizer.from_pretrained(back)
     own = beside_weights.read_vocabulary(back)
@@ -401,7 +401,7 @@ def test_their_word_piece_tokenizer_gives_our_ids(shared_data, tmp_path):
     back = convert_back(
         source,
         tmp_path,
-        vocabulary=beside_weights.Vocabulary(file, False, True, True),
+        vocabulary=beside_weights.Vocabulary(file, True, True),
     )
     theirs = transformers.AutoTokenizer.from_pretrained(back)
     [ids] = (

@@ -53,6 +53,7 @@ LEVELS = {
     "model_folder": 3,
     "conversion": 4,
     "fine_tuning": 3,
+    "ensembles": 3,
 }
 SIBLINGS = {
     "rematerialize": {"compilation"},
@@ -75,6 +76,7 @@ SIBLINGS = {
     "loop": {"tasks", "train_step"},
     "training": {"tasks", "loop", "train_step", "best", "prediction"},
     "fine_tuning": {"model_folder"},
+    "ensembles": {"fine_tuning"},
 }
 # Parts of one module: nobody else imports them.
 PRIVATE = {"tokenization_subwords", "tokenization_graph", "record_bytes"}

@@ -16,6 +16,7 @@ def write_set(path, lengths, **metadata):
             "input_ids": [place, *[7] * (length - 1)],
             "segment_ids": [0] * (length - 1) + [1],
             "label_ids": place % 3,
+            "index": str(place).encode(),
         }
         for place, length in enumerate(lengths)
     ]

@@ -11,7 +11,22 @@ import paper_tables
 from albert_tf.config import AlbertConfig
 
 ROOT = Path(__file__).resolve().parents[1]
-RECIPES = sorted((ROOT / "configs" / "recipes").glob("*.flags"))
+RECIPES = sorted((ROOT / "configs" / "recipes").glob("table*.flags"))
+FINE_TUNING = sorted(
+    set((ROOT / "configs" / "recipes").glob("*.flags")).difference(RECIPES)
+)
+# Table 14: learning rate, batch, ALBERT dropout, steps, warm-up.
+TABLE_14 = {
+    "cola": (1e-5, 16, 0, 5336, 320),
+    "sts-b": (2e-5, 16, 0, 3598, 214),
+    "sst-2": (1e-5, 32, 0, 20935, 1256),
+    "mnli": (3e-5, 128, 0, 10000, 1000),
+    "qnli": (1e-5, 32, 0, 33112, 1986),
+    "qqp": (5e-5, 128, 0.1, 14000, 1000),
+    "rte": (3e-5, 32, 0.1, 800, 200),
+    "mrpc": (2e-5, 32, 0, 800, 200),
+    "wnli": (2e-5, 16, 0.1, 2000, 250),
+}
 
 
 def read(path):
@@ -74,3 +89,48 @@ def test_the_script_takes_the_flags_of_all_recipes():
     # recipe makes impossible.
     assert done.returncode == 1, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def script_of(path):
+    """The script that a recipe's command names."""
+    name = re.search(r"run_scripts/(\w+\.py)", path.read_text(encoding="utf-8"))[1]
+    return ROOT / "run_scripts" / name
+
+
+@pytest.mark.parametrize("path", FINE_TUNING, ids=lambda path: path.stem)
+def test_a_fine_tuning_recipe_is_headed_by_command_cost_and_score(path):
+    text, _ = read(path)
+    assert f"--flagfile=configs/recipes/{path.name} " in text
+    assert "Table 14" in text.splitlines()[0] and script_of(path).is_file()
+    assert "# Cost" in text and "floating-point operations" in text
+    assert re.search(r"in the paper( |\n# )?\(", text)
+    assert all(line.startswith(("#", "--")) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name", TABLE_14)
+def test_the_recipes_of_glue_are_the_papers(name):
+    flags = dict(read(ROOT / "configs" / "recipes" / f"{name}.flags")[1])
+    overrides = read(ROOT / "configs" / "recipes" / f"{name}.flags")[1]
+    rate, batch, dropout, steps, warmup = TABLE_14[name]
+    assert flags["task_name"] == name and flags["max_seq_length"] == "512"
+    assert float(flags["learning_rate"]) == rate
+    assert int(flags["train_batch_size"]) == batch
+    assert [v for n, v in overrides if n == "config_override"] == [
+        f"hidden_dropout_prob={dropout}",
+        f"attention_probs_dropout_prob={dropout}",
+    ]
+    assert flags["classifier_dropout"] == "0.1"
+    found = int(flags["num_train_steps"]), int(flags["num_warmup_steps"])
+    assert found == (steps, warmup)
+
+
+def test_the_scripts_take_the_flags_of_their_recipes():
+    for script in {script_of(path) for path in FINE_TUNING}:
+        recipes = [path for path in FINE_TUNING if script_of(path) == script]
+        command = [sys.executable, str(script), "--output_dir=out"]
+        command += [f"--flagfile={path}" for path in recipes]
+        # Stops where it would read the model; a wrong flag would exit with 2 before.
+        command += ["--init_checkpoint=no/model"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 1, done.stderr
+        assert "no/model" in done.stderr.strip().splitlines()[-1]
