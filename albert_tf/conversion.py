@@ -74,7 +74,7 @@ def convert(conversion: Conversion) -> dict:
         differ by more than 1e-4.
       OSError: the target cannot be written.
     """
-    target = Path(conversion.target)
+    target = Path(conversion.target).absolute()
     if conversion.layout not in beside_weights.TARGETS:
         raise ValueError(
             f"Cannot write the layout {conversion.layout!r}: choose one of "
@@ -171,8 +171,10 @@ def choose_vocabulary(
       ValueError: it has more pieces than the model; it is not the one that the model
         was made with; or pieces of that one have other ids in it.
     """
-    beside = beside_weights.read_vocabulary(conversion.source)
-    chosen = conversion.vocabulary or beside
+    chosen, beside = conversion.vocabulary, None
+    if not chosen or conversion.vocab_size:
+        beside = beside_weights.read_vocabulary(conversion.source)
+        chosen = chosen or beside
     if chosen is None:
         return None, [
             "No vocabulary lies beside the weights, so that none travels along: name "
@@ -200,9 +202,8 @@ def choose_vocabulary(
                     f"{index}, as {beside.file} has: append new pieces to that one."
                 )
     notes = []
-    if not conversion.vocabulary and not beside_weights.read_cleaning(
-        conversion.source
-    ):
+    cleaning = beside_weights.read_cleaning(conversion.source)
+    if not conversion.vocabulary and not cleaning:
         notes.append(
             "Nothing beside the weights says how text is cleaned: taken as "
             "lower-cased, accents stripped. If not: --nodo_lower_case, "

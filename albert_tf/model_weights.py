@@ -13,37 +13,38 @@ from albert_tf.layers import Initializer
 from albert_tf.layouts import StoredWeights
 
 _TABLE, _BIAS = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
-_MATRIX = ("output_weights", "output_bias")
-# Heads that weights may have besides the encoder -> their names, less the scope.
+_MATRIX = {"output_weights": "CH", "output_bias": "C"}
+# Heads that weights may have besides the encoder -> the scope of their names, and the
+# shape of each: V vocabulary, E embedding, H hidden, D = 2 H, C classes of that head.
 HEADS = {
     "masked-LM": (
         "cls/predictions/",
-        (
-            "transform/dense/kernel",
-            "transform/dense/bias",
-            "transform/LayerNorm/gamma",
-            "transform/LayerNorm/beta",
-            "output_bias",
-        ),
+        {
+            "transform/dense/kernel": "HE",
+            "transform/dense/bias": "E",
+            "transform/LayerNorm/gamma": "E",
+            "transform/LayerNorm/beta": "E",
+            "output_bias": "V",
+        },
     ),
     "sentence-order": ("cls/seq_relationship/", _MATRIX),
     "span": ("cls/squad/", _MATRIX),
     "classifier": ("", _MATRIX),
-    "span start": ("start_logits/", ("dense/kernel", "dense/bias")),
+    "span start": ("start_logits/", {"dense/kernel": "H1", "dense/bias": "1"}),
     "span end": (
         "end_logits/",
-        (
-            "dense_0/kernel",
-            "dense_0/bias",
-            "LayerNorm/gamma",
-            "LayerNorm/beta",
-            "dense_1/kernel",
-            "dense_1/bias",
-        ),
+        {
+            "dense_0/kernel": "DH",
+            "dense_0/bias": "H",
+            "LayerNorm/gamma": "H",
+            "LayerNorm/beta": "H",
+            "dense_1/kernel": "H1",
+            "dense_1/bias": "1",
+        },
     ),
     "answerable": (
         "answer_class/",
-        ("dense_0/kernel", "dense_0/bias", "dense_1/kernel"),
+        {"dense_0/kernel": "DH", "dense_0/bias": "H", "dense_1/kernel": "H1"},
     ),
 }
 
@@ -88,16 +89,36 @@ def complete(
             "the configuration that belongs to it; or --nostrict, to start fresh what "
             "is missing and leave out what is unknown."
         )
-    for name, variable in variables.items():
-        held, own = stored.weights.get(name), variable.shape.as_list()
-        if held is not None and list(held.shape) != own:
+    shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
+    shapes |= _head_shapes(stored)
+    for name in report.loaded:
+        held = stored.weights[name].shape
+        if held != shapes[name]:
             raise ValueError(
-                f"{stored.source} holds {name} of shape {list(held.shape)}, its "
-                f"configuration says {own}: use the configuration that belongs to it."
+                f"{stored.source} holds {name} of shape {[*held]}, its configuration "
+                f"says {[*shapes[name]]}: use the configuration that belongs to it."
             )
     weights = {name: stored.weights[name] for name in report.loaded}
     weights |= {name: variables[name].numpy() for name in report.missing}
     return dataclasses.replace(stored, weights=weights), report
+
+
+def _head_shapes(stored: StoredWeights) -> dict[str, tuple[int, ...]]:
+    """What a configuration says of every head's weights."""
+    config = stored.config
+    sizes = {
+        "V": config.vocab_size,
+        "E": config.embedding_size,
+        "H": config.hidden_size,
+        "D": 2 * config.hidden_size,
+        "1": 1,
+    }
+    shapes = {}
+    for scope, letters in HEADS.values():
+        sizes["C"] = np.size(stored.weights.get(f"{scope}output_bias", ()))
+        for name, axes in letters.items():
+            shapes[scope + name] = tuple(sizes[axis] for axis in axes)
+    return shapes
 
 
 def grow_vocabulary(stored: StoredWeights, size: int, seed: int) -> StoredWeights:

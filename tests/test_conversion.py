@@ -36,6 +36,7 @@ def released(tmp_path):
     return folder, weights
 
 
+CONFIG = tiny.tiny_config()
 SHARING = {
     "all shared": {},
     "groups": {"num_hidden_groups": 2},
@@ -175,6 +176,21 @@ def test_a_classifier_is_no_multiple_choice(tmp_path):
     source, _ = with_head(tmp_path, "classifier")
     with pytest.raises(ValueError, match="one score, this model's 3"):
         convert(source, tmp_path / "x", "hugging_face", multiple_choice=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "words"),
+    [
+        ("output_weights", (3, 11), r"\[3, 11\], its configuration says \[3, 12\]"),
+        ("output_bias", (2,), r"output_weights .* says \[2, 12\]"),
+    ],
+)
+def test_a_head_of_another_shape_is_refused(name, shape, words, tmp_path):
+    source, _ = with_head(tmp_path, "classifier")
+    weights = dict(layouts.read_weights(source).weights)
+    write_model(source, {**weights, name: np.ones(shape, np.float32)}, CONFIG)
+    with pytest.raises(ValueError, match=words):
+        convert(source, tmp_path / "there", "own")
 
 
 # -- strictness

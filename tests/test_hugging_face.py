@@ -408,3 +408,33 @@ def test_their_word_piece_tokenizer_gives_our_ids(shared_data, tmp_path):
         beside_weights.read_vocabulary(back).tokenizer().encode_batch(["我爱Tokyo。"])
     )
     assert theirs("我爱Tokyo。")["input_ids"] == [101, *ids, 102]
+
+
+@pytest.mark.parametrize("name", ["encoder_shared", "encoder_groups3_inner2"])
+def test_transformers_gives_the_originals_numbers(name, reference, tmp_path):
+    """From a TensorFlow 1 checkpoint and outputs of the original code."""
+    expected = np.load(reference / name / "expected.npz")
+    back = convert_back(reference / name, tmp_path)
+    model = load_theirs("AlbertForPreTraining", back)
+    names = ("input_ids", "input_mask", "segment_ids")
+    batch = {name: tf.constant(expected[name]) for name in names}
+    inner = run_theirs(model.albert, batch)
+    assert_close(inner.last_hidden_state, expected["sequence_output"])
+    assert_close(inner.pooler_output, expected["pooled_output"])
+    theirs = run_theirs(model, batch)
+    order = tf.nn.log_softmax(theirs.sop_logits)
+    assert_close(order, expected["sentence_order_log_probs"])
+    positions = expected["masked_lm_positions"]
+    masked = tf.gather(theirs.prediction_logits, positions, batch_dims=1)
+    log_probs = tf.nn.log_softmax(masked).numpy()
+    own = expected["masked_lm_log_probs"]
+    assert_close(log_probs.reshape(own.shape), own)
+
+
+def test_transformers_classifies_as_the_original(reference, tmp_path):
+    expected = np.load(reference / "head_classifier" / "expected.npz")
+    back = convert_back(reference / "head_classifier", tmp_path)
+    names = ("input_ids", "input_mask", "segment_ids")
+    batch = {name: tf.constant(expected[name]) for name in names}
+    theirs = run_theirs(load_theirs("AlbertForSequenceClassification", back), batch)
+    assert_close(theirs.logits, expected["logits"])
