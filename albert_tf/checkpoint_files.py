@@ -6,10 +6,11 @@ among them, have keys that follow the objects of the program which wrote them, b
 the name of each variable besides; that is what counts here.
 """
 
+import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -92,23 +93,47 @@ def _keys_of_objects(prefix: str) -> dict[str, str]:
 
 
 def write_named(prefix: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes tensors under their names alone, as TensorFlow 1 did."""
-    tf.raw_ops.SaveV2(
-        prefix=str(prefix),
-        tensor_names=list(tensors),
-        shape_and_slices=[""] * len(tensors),
-        tensors=[tf.constant(tensor) for tensor in tensors.values()],
-    )
+    """Writes tensors under their names alone, as TensorFlow 1 did.
+
+    Raises:
+      OSError: the disk is full, for instance.
+    """
+    with explain_writing(prefix):
+        tf.raw_ops.SaveV2(
+            prefix=str(prefix),
+            tensor_names=list(tensors),
+            shape_and_slices=[""] * len(tensors),
+            tensors=[tf.constant(tensor) for tensor in tensors.values()],
+        )
 
 
 def write_own(
     prefix: str | os.PathLike, weights: Mapping[str, np.ndarray], global_step: int
 ) -> None:
-    """Writes weights as an own checkpoint without training state."""
-    tf.train.Checkpoint(
+    """Writes weights as an own checkpoint without training state.
+
+    Raises:
+      OSError: the disk is full, for instance.
+    """
+    checkpoint = tf.train.Checkpoint(
         weights={name: tf.Variable(value) for name, value in weights.items()},
         global_step=tf.Variable(global_step, dtype=tf.int64),
-    ).write(str(prefix))
+    )
+    with explain_writing(prefix):
+        checkpoint.write(str(prefix))
+
+
+@contextlib.contextmanager
+def explain_writing(prefix: str | os.PathLike) -> Iterator[None]:
+    """Turns what TensorFlow raises while it writes into an OSError of one line."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        reason = (error.message or str(error)).splitlines()[0]
+        raise OSError(
+            f"Checkpoint {prefix} cannot be written ({reason}): make space there, or "
+            "name another folder."
+        ) from error
 
 
 def find_checkpoint(prefix_or_dir: str | os.PathLike) -> str:

@@ -13,6 +13,7 @@ import tf_keras
 from official.modeling import activations
 from official.nlp.modeling.networks import AlbertEncoder as GardenEncoder
 
+from albert_tf import checkpoint_files
 from albert_tf.config import AlbertConfig
 
 _BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
@@ -133,13 +134,15 @@ def write(
       Names that have no place in it.
     Raises:
       ValueError: as `build_encoder`.
+      OSError: the disk is full, for instance.
     """
     encoder = build_encoder(config)
     rest = dict(weights)
     for variable in encoder.variables:
         value = rest.pop(NAMES[variable.name.split(":")[0]])
         variable.assign(np.reshape(value, variable.shape))
-    tf.train.Checkpoint(encoder=encoder, model=encoder).write(prefix)
+    with checkpoint_files.explain_writing(prefix):
+        tf.train.Checkpoint(encoder=encoder, model=encoder).write(prefix)
     return tuple(sorted(rest))
 
 

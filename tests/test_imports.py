@@ -61,6 +61,7 @@ SIBLINGS = {
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
     "records": {"record_bytes"},
     "beside_weights": {"hugging_face"},
+    "model_garden": {"checkpoint_files"},
     "layouts": {
         "beside_weights",
         "brightmart",

@@ -384,3 +384,12 @@ def test_weights_without_a_configuration_ask_for_it(released, tmp_path):
     with pytest.raises(FileNotFoundError, match="pass --albert_config_file"):
         convert(released[0], tmp_path / "there", "own")
     convert(released[0], tmp_path / "there", "own", config=tiny.tiny_config())
+
+
+@pytest.mark.parametrize("write", ["write_named", "write_own"])
+def test_what_cannot_be_written_is_one_line(write, released, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    arguments = [released[1], 0] if write == "write_own" else [released[1]]
+    with pytest.raises(OSError, match=r"cannot be written .*: make space") as caught:
+        getattr(checkpoint_files, write)(tmp_path / "file" / "x", *arguments)
+    assert "\n" not in str(caught.value)
