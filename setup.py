@@ -34,6 +34,8 @@ setup(
         "matplotlib>=3.8",
         "scipy>=1.11",
         "scikit-learn>=1.4",
+        # Protocol of the server: requests that warm it up, and the client.
+        "tensorflow-serving-api>=2.20,<2.21",
     ],
     extras_require={
         # The last transformers with TensorFlow classes: its models need no PyTorch.

@@ -185,13 +185,6 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
     return {}
 
 
-def tokenizer_settings(path: str | os.PathLike) -> dict[str, Any] | None:
-    """`AlbertTokenizer.metadata()` of the vocabulary beside weights; None: unknown."""
-    own = read_metadata(path)
-    vocabulary = None if own else read_vocabulary(path)
-    return vocabulary.tokenizer().metadata() if vocabulary else own or None
-
-
 def read_task(path: str | os.PathLike) -> dict[str, Any]:
     """What the own `task.json` beside weights says they were trained for; or {}."""
     file = folder_of(path) / TASK_FILE

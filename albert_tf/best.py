@@ -12,7 +12,7 @@ from albert_tf import checkpoints
 from albert_tf.records import write_json, write_whole
 
 FOLDER = "best"
-_FILE = "best.json"
+REPORT_FILE = "best.json"
 
 
 class BestWeights:
@@ -31,7 +31,7 @@ class BestWeights:
 
     def report(self) -> dict[str, Any] | None:
         """The best evaluation, with its `global_step`; None: there was none."""
-        file = self._folder / _FILE
+        file = self._folder / REPORT_FILE
         return json.loads(file.read_text("utf-8")) if file.is_file() else None
 
     def offer(self, model: tf.Module, report: Mapping[str, Any], step: int) -> None:
@@ -49,7 +49,7 @@ class BestWeights:
             checkpoint_name="model.ckpt",
         )
         manager.save(checkpoint_number=step)
-        write_json(self._folder / _FILE, {**report, "global_step": step})
+        write_json(self._folder / REPORT_FILE, {**report, "global_step": step})
 
     def evaluations_since(self, step: int, every: int) -> int:
         """Evaluations after the best one, when there was one each `every` steps."""

@@ -1,89 +1,170 @@
 """A checkpoint -> a SavedModel that TensorFlow Serving runs, with no code of ours."""
 
+import contextlib
+import dataclasses
+import importlib.metadata
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from albert_tf import checkpoints
+from albert_tf import checkpoints, layouts, serving
 from albert_tf.config import AlbertConfig
-from albert_tf.encoder import AlbertEncoder
 from albert_tf.records import TOKENIZER_FILE, write_json
+from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.train_step import precision_policy
 
-_OUTPUTS = ("pooled_output", "sequence_output")
-
-
-class _EncoderModule(tf.Module):
-    """What is saved: the weights and the graph, without Keras around them."""
-
-    def __init__(self, encoder: AlbertEncoder):
-        super().__init__()
-        self.encoder = encoder
-        self.encode = tf.function(
-            self._encode,
-            input_signature=[
-                tf.TensorSpec([None, None], tf.int32, name=name)
-                for name in ("input_ids", "input_mask", "segment_ids")
-            ],
-        )
-
-    def _encode(self, input_ids, input_mask, segment_ids):
-        inputs = {
-            "input_ids": input_ids,
-            "input_mask": input_mask,
-            "segment_ids": segment_ids,
-        }
-        outputs = self.encoder(inputs, training=False)
-        return {name: outputs[name] for name in _OUTPUTS}
+MODEL_CARD = "model_card.json"
+WARMUP_FILE = "tf_serving_warmup_requests"
+BATCHING_FILE = "batching_parameters.txt"
+# Rows of a request that a server may join, and the shapes it is warmed up for.
+_ALLOWED_BATCH_SIZES = (1, 2, 4, 8, 16, 32)
+_WARMUP_LENGTH = 32
 
 
-def export_encoder(
-    config: AlbertConfig,
-    checkpoint: str | os.PathLike,
-    export_dir: str | os.PathLike,
-    tokenizer_settings: Mapping[str, Any] | None = None,
-) -> checkpoints.LoadReport:
-    """Writes the encoder of a checkpoint as a SavedModel; whole or not at all.
+@dataclasses.dataclass(frozen=True)
+class ExportedModel:
+    """What is exported.
 
-    `serving_default` takes `input_ids`, `input_mask` and `segment_ids`, int32 [B, S],
-    both dimensions free up to `max_position_embeddings`, and returns `pooled_output`
-    float32 [B, H] and `sequence_output` float32 [B, S, H]. The configuration and what
-    is known of the vocabulary lie in its `assets.extra/`.
+    Attributes:
+      config: the model's shape.
+      checkpoint: its weights, as `checkpoints.load_weights` takes it.
+      task: what it was trained for, as `task.json` says; empty: the encoder alone.
+      tokenizer: for a signature that takes text; None: there is none, nor any custom
+        operation.
+      tokenizer_settings: what is known of the vocabulary, JSON values.
+      scores: of the model, for its card.
+      precision: of activations, "float32" or "bfloat16".
+    """
+
+    config: AlbertConfig
+    checkpoint: str
+    task: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    tokenizer: AlbertTokenizer | None = None
+    tokenizer_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    scores: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    precision: str = "float32"
+
+
+def export_model(
+    exported: ExportedModel, export_dir: str | os.PathLike, version: int = 0
+) -> tuple[Path, checkpoints.LoadReport]:
+    """Writes the next version of a model, whole or not at all.
+
+    Signatures: `serving_default` and `ids` (int32 [B, S] `input_ids`, `input_mask`,
+    `segment_ids`; both dimensions free up to the model's longest input), `ids_int64`,
+    `examples` (serialized tf.Examples with those features), and `text`, with a
+    tokenizer. Outputs are the task's (`serving`). In `assets.extra/` lie the
+    configuration, a model card, requests that warm a server up and its batching
+    parameters.
 
     Args:
-      config: the checkpoint's own.
-      checkpoint: as `checkpoints.load_weights` takes it.
-      export_dir: the SavedModel's folder; must not exist or be empty.
-      tokenizer_settings: JSON values, `AlbertTokenizer.metadata()`.
+      exported: what to write.
+      export_dir: folder of versions.
+      version: number of the new one; 0: 1, or the next that is free.
     Returns:
-      The load report; heads of the checkpoint are in `unused`.
+      The version's folder, and the load report; heads that the model has not are in
+      `unused`.
     Raises:
-      FileNotFoundError: no such weights.
-      ValueError: the folder is in use, or the checkpoint is of another shape.
+      FileNotFoundError: no such checkpoint.
+      ValueError: the checkpoint is of another shape, or its head was never trained; the
+        version is in use.
       OSError: the folder cannot be written, or its disk is full.
     """
-    export_dir = Path(export_dir)
-    if export_dir.exists() and (not export_dir.is_dir() or any(export_dir.iterdir())):
-        raise ValueError(f"{export_dir} is in use: export into a new folder.")
-    encoder = AlbertEncoder(config, seed=0)
-    report = checkpoints.load_weights(encoder, checkpoint, unused_ok=checkpoints.HEADS)
-    module = _EncoderModule(encoder)
-    export_dir.parent.mkdir(parents=True, exist_ok=True)
-    partial = export_dir.with_name(f".{export_dir.name}.partial")
+    with precision_policy(exported.precision):
+        model = serving.build_model(exported.config, exported.task)
+    report = checkpoints.load_weights(
+        model, exported.checkpoint, unused_ok=checkpoints.HEADS
+    )
+    served = serving.ServedModel(
+        model, exported.config, exported.task, exported.tokenizer
+    )
+    with _new_version(Path(export_dir), version) as (folder, partial):
+        tf.saved_model.save(served, str(partial), served.served)
+        extra = partial / "assets.extra"
+        extra.mkdir(exist_ok=True)
+        write_json(extra / "albert_config.json", exported.config.to_dict())
+        if exported.tokenizer_settings:
+            write_json(extra / TOKENIZER_FILE, dict(exported.tokenizer_settings))
+        write_json(extra / MODEL_CARD, model_card(exported))
+        _write_warmup(extra / WARMUP_FILE, served)
+        (extra / BATCHING_FILE).write_text(_batching_parameters(), "utf-8")
+    return folder, report
+
+
+@contextlib.contextmanager
+def _new_version(export_dir: Path, version: int) -> Iterator[tuple[Path, Path]]:
+    """A version's folder, and one to fill, which gets that name when it is whole."""
+    if export_dir.exists() and not export_dir.is_dir():
+        raise NotADirectoryError(f"{export_dir} is a file: name a folder.")
+    there = export_dir.iterdir() if export_dir.is_dir() else ()
+    versions = [int(path.name) for path in there if path.name.isdigit()]
+    folder = export_dir / str(version or max(versions, default=0) + 1)
+    if folder.exists():
+        raise ValueError(f"{folder} is in use: export another version.")
+    made = not export_dir.is_dir()
+    export_dir.mkdir(parents=True, exist_ok=True)
+    partial = export_dir / f".{folder.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        tf.saved_model.save(module, str(partial), {"serving_default": module.encode})
-        extra = partial / "assets.extra"
-        extra.mkdir()
-        write_json(extra / "albert_config.json", config.to_dict())
-        if tokenizer_settings:
-            write_json(extra / TOKENIZER_FILE, tokenizer_settings)
-        os.replace(partial, export_dir)
+        yield folder, partial
+        os.rename(partial, folder)
     except tf.errors.OpError as error:
-        raise OSError(f"{export_dir} cannot be written: {error.message}.") from error
+        raise OSError(f"{folder} cannot be written: {error.message}.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return report
+        if made and not any(export_dir.iterdir()):
+            export_dir.rmdir()
+
+
+def model_card(exported: ExportedModel) -> dict[str, Any]:
+    """What people and programs want to know of a model, JSON values."""
+    libraries = ("tensorflow", "tensorflow-text", "sentencepiece", "albert-tf")
+    return {
+        "task": dict(exported.task) or {"task_name": "encoder"},
+        "config": exported.config.to_dict(),
+        "tokenizer": dict(exported.tokenizer_settings),
+        "scores": dict(exported.scores),
+        "checkpoint_step": layouts.read_global_step(exported.checkpoint),
+        "precision": exported.precision,
+        "signatures_with_custom_operations": ["text"] if exported.tokenizer else [],
+        "versions": {name: importlib.metadata.version(name) for name in libraries},
+    }
+
+
+def _write_warmup(path: Path, served: serving.ServedModel) -> None:
+    """Requests that TensorFlow Serving runs before it answers any."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for size in _ALLOWED_BATCH_SIZES[:3]:
+            for name, inputs in served.example_inputs(size, _WARMUP_LENGTH).items():
+                request = predict_pb2.PredictRequest()
+                request.model_spec.signature_name = name
+                for key, value in inputs.items():
+                    proto = tf.make_tensor_proto(value, shape=np.shape(value))
+                    request.inputs[key].CopyFrom(proto)
+                log = prediction_log_pb2.PredictionLog(
+                    predict_log=prediction_log_pb2.PredictLog(request=request)
+                )
+                writer.write(log.SerializeToString())
+
+
+def _batching_parameters() -> str:
+    """For `tensorflow_model_server --batching_parameters_file`.
+
+    The server can pad inputs of other lengths itself, but with their first element: a
+    1 in `input_mask`. So ids are joined where lengths agree; texts and examples, which
+    the graph pads, always.
+    """
+    sizes = "".join(f"allowed_batch_sizes: {size}\n" for size in _ALLOWED_BATCH_SIZES)
+    return (
+        f"max_batch_size {{ value: {_ALLOWED_BATCH_SIZES[-1]} }}\n"
+        "batch_timeout_micros { value: 2000 }\n"
+        "max_enqueued_batches { value: 1000 }\n"
+        f"num_batch_threads {{ value: {os.cpu_count()} }}\n"
+        "pad_variable_length_inputs: false\n" + sizes
+    )

@@ -106,6 +106,12 @@ def read_weights(
     )
 
 
+def read_global_step(path: str | os.PathLike) -> int:
+    """Optimizer steps that made weights; 0 where they do not say."""
+    kind, place = locate(path)
+    return checkpoint_files.read_global_step(place) if kind == "checkpoint" else 0
+
+
 def locate(path: str | os.PathLike) -> tuple[str, str]:
     """Which weights a path names.
 

@@ -34,6 +34,7 @@ class ModelFolder:
       vocabulary: path of its vocabulary; None: not there.
       tokenizer_settings: what its files say of the vocabulary and its cleaning, as far
         as they do.
+      scores: of its best weights, where evaluations chose them.
     """
 
     checkpoint: str
@@ -41,6 +42,7 @@ class ModelFolder:
     task: dict[str, Any]
     vocabulary: Path | None
     tokenizer_settings: dict[str, Any]
+    scores: dict[str, Any]
 
     def tokenizer(self) -> AlbertTokenizer:
         """The tokenizer that the model was trained with.
@@ -84,6 +86,7 @@ def read(path: str | os.PathLike) -> ModelFolder:
         vocabulary=beside_weights.find_vocabulary(weights),
         tokenizer_settings=beside_weights.read_metadata(weights)
         or beside_weights.read_cleaning(weights),
+        scores=read_json(beside_weights.folder_of(weights) / best.REPORT_FILE),
     )
 
 

@@ -103,7 +103,9 @@ def saved_model_outputs(folder: Path, batch: Mapping) -> dict[str, np.ndarray]:
         signatures = tf.saved_model.load(str(folder), tags=tags).signatures
         for function in signatures.values():
             names = function.structured_input_signature[1]
-            if {_INPUTS.get(name) for name in names} == set(_INPUTS.values()):
+            dtypes = {spec.dtype for spec in names.values()}
+            inputs = {_INPUTS.get(name) for name in names}
+            if inputs == set(_INPUTS.values()) and dtypes == {tf.int32}:
                 results = function(**{name: batch[_INPUTS[name]] for name in names})
                 known = {_OTHER_OUTPUTS.get(n, n): v for n, v in results.items()}
                 return {n: known[n].numpy() for n in _OUTPUTS if n in known}

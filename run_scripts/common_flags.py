@@ -19,6 +19,7 @@ FLAGS = flags.FLAGS
 # Where flags are defined: here, and those of one kind of script beside it.
 _FLAG_MODULES = (
     __name__,
+    "classifier_data",
     "data_flags",
     "fine_tuning_flags",
     "performance_flags",
@@ -252,17 +253,16 @@ def define_config_file_flag(required: bool = True) -> None:
     )
 
 
-def define_model_flags(checkpoint_required: bool = False) -> None:
+def define_model_flags() -> None:
     """The model and its weights, beside which its shape may lie."""
     define_config_file_flag(required=False)
     flags.DEFINE_string(
         "init_checkpoint",
-        None if checkpoint_required else "",
+        "",
         "Weights to start from: an own or TensorFlow 1 checkpoint, by its path up to "
         ".index or by its folder; a folder of a hub module, a SavedModel or a Hugging "
         "Face model. Without training state; to resume a run give its --output_dir "
         "again.",
-        required=checkpoint_required,
     )
 
 
@@ -313,10 +313,32 @@ def model_config(known=None):
 
 
 def define_export_flags() -> None:
-    """A checkpoint and where its SavedModel goes."""
-    define_model_flags(checkpoint_required=True)
+    """A model and where its SavedModel goes."""
     flags.DEFINE_string(
-        "export_dir", None, "New folder of the SavedModel, as MODEL/1.", required=True
+        "model",
+        None,
+        "Output folder of a run, or weights of any layout, their shape beside them.",
+        required=True,
+    )
+    flags.DEFINE_alias("init_checkpoint", "model")
+    define_config_file_flag(required=False)
+    flags.DEFINE_string(
+        "export_dir",
+        None,
+        "Folder of versions, to which one is added.",
+        required=True,
+    )
+    flags.DEFINE_integer(
+        "model_version", 0, "Number of the version; 0: 1, or the next that is free."
+    )
+    flags.DEFINE_bool(
+        "text_signature",
+        None,
+        "Add the signature `text`, which needs tensorflow-text's operations in the "
+        "server. Unless set: if a vocabulary lies beside the weights.",
+    )
+    flags.DEFINE_enum(
+        "precision", "float32", ["float32", "bfloat16"], "Of activations."
     )
 
 

@@ -89,8 +89,8 @@ fi
 
 step "SavedModel for TensorFlow Serving"
 if missing "$output/saved_model/$trained"; then
-  python "$scripts/export_saved_model.py" --init_checkpoint="$output/model" \
-    --export_dir="$output/saved_model/$trained"
+  python "$scripts/export_saved_model.py" --model="$output/model" \
+    --export_dir="$output/saved_model" --model_version="$trained"
 fi
 
 step "Result"

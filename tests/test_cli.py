@@ -190,9 +190,10 @@ def test_vocabulary_training_says_what_is_wrong_in_one_line(case, texts):
 
 
 EXPORT_ERRORS = {
-    "no checkpoint": (["--init_checkpoint=no"], 1, ["'no'"]),
-    "no flags": (None, 2, ["init_checkpoint"]),
-    "in use": (["--export_dir=."], 1, ["in use"]),
+    "no checkpoint": (["--model=no"], 1, ["'no'"]),
+    "no flags": (None, 2, ["model"]),
+    "in use": (["--export_dir=served", "--model_version=7"], 1, ["served/7 is in use"]),
+    "no vocabulary": (["--text_signature"], 1, ["holds no vocabulary"]),
     "other shape": (
         ["--albert_config_file=tiny.json"],
         1,
@@ -204,8 +205,9 @@ EXPORT_ERRORS = {
 @pytest.mark.parametrize("case", EXPORT_ERRORS)
 def test_export_says_what_is_wrong_in_one_line(case, files, reference):
     wrong, code, parts = EXPORT_ERRORS[case]
+    (files / "served" / "7").mkdir(parents=True, exist_ok=True)
     before = set(files.iterdir())
-    right = [f"--init_checkpoint={reference / 'encoder_shared'}", "--export_dir=new"]
+    right = [f"--model={reference / 'encoder_shared'}", "--export_dir=new"]
     arguments = [] if wrong is None else [*right, *wrong]
     result = run_script("export_saved_model.py", *arguments, cwd=files)
     assert_one_line(result, code, *parts)

@@ -82,8 +82,8 @@ def test_the_script_says_what_is_wrong_in_one_line(case, models):
 def test_a_hugging_face_folder_is_exported_as_it_is(models, tmp_path):
     done = run_script(
         "export_saved_model.py",
-        f"--init_checkpoint={models}/theirs",
-        f"--export_dir={tmp_path}/1",
+        f"--model={models}/theirs",
+        f"--export_dir={tmp_path}",
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr

@@ -50,6 +50,14 @@ print(*sorted({"albert_tf", "tf_keras", "tensorflow_text"} & set(sys.modules)))
 """
 
 
+def export_encoder(config, checkpoint, folder, settings=None):
+    """Exports as the version that a folder's name says."""
+    exported = export.ExportedModel(
+        config, str(checkpoint), tokenizer_settings=settings or {}
+    )
+    return export.export_model(exported, folder.parent, int(folder.name))[1]
+
+
 def random_inputs(shape, seed=0):
     """Rows of which each has a visible piece and all but the shortest have padding."""
     rng = np.random.default_rng(seed)
@@ -91,7 +99,7 @@ def encoder(checkpoint):
 @pytest.fixture(scope="module")
 def exported(checkpoint, tmp_path_factory):
     folder = tmp_path_factory.mktemp("serving") / "model" / "1"
-    report = export.export_encoder(CONFIG, checkpoint, folder, TOKENIZER)
+    report = export_encoder(CONFIG, checkpoint, folder, TOKENIZER)
     assert report.missing == () and len(report.unused) == 7
     return folder
 
@@ -118,7 +126,7 @@ def test_a_process_with_tensorflow_alone_gets_what_the_encoder_gives(
     assert (unknown_operations, imported_by_loading) == ("", "")
 
     answers = np.load(tmp_path / "answers.npz")
-    assert len(answers.files) == 2 * len(SHAPES)
+    assert len(answers.files) == 3 * len(SHAPES)
     for number, shape in enumerate(SHAPES):
         expected = encoder(random_inputs(shape, seed=number))
         for name in ("pooled_output", "sequence_output"):
@@ -129,18 +137,19 @@ def test_a_process_with_tensorflow_alone_gets_what_the_encoder_gives(
 def test_exported_reference_weights_give_the_original_numbers(reference, tmp_path):
     folder = reference / "encoder_shared"
     config = AlbertConfig.from_json(folder / "albert_config.json")
-    export.export_encoder(config, folder, tmp_path / "1")
+    export_encoder(config, folder, tmp_path / "1")
     expected = np.load(folder / "expected.npz")
     inputs = ("input_ids", "input_mask", "segment_ids")
     outputs = serve(tmp_path / "1", {key: expected[key] for key in inputs})
-    assert set(outputs) == {"pooled_output", "sequence_output"}
-    for key, value in outputs.items():
+    assert set(outputs) == {"pooled_output", "sequence_output", "mean_output"}
+    for key in ("pooled_output", "sequence_output"):
+        value = outputs[key]
         np.testing.assert_allclose(value, expected[key], rtol=0, atol=1e-5)
 
 
 def test_the_signature_has_the_promised_names_types_and_free_dimensions(exported):
     loaded = tf.saved_model.load(str(exported))
-    assert list(loaded.signatures) == ["serving_default"]
+    assert set(loaded.signatures) == {"serving_default", "ids", "ids_int64", "examples"}
     signature = loaded.signatures["serving_default"]
     positional, named = signature.structured_input_signature
     assert positional == ()
@@ -156,6 +165,7 @@ def test_the_signature_has_the_promised_names_types_and_free_dimensions(exported
     assert outputs == {
         "pooled_output": (tf.float32, [None, hidden]),
         "sequence_output": (tf.float32, [None, None, hidden]),
+        "mean_output": (tf.float32, [None, hidden]),
     }
 
 
@@ -172,23 +182,26 @@ def test_what_a_client_needs_to_know_lies_beside_the_model(
     extra = exported / "assets.extra"
     assert AlbertConfig.from_json(extra / "albert_config.json") == CONFIG
     assert json.loads((extra / "tokenizer.json").read_text()) == TOKENIZER
-    export.export_encoder(CONFIG, checkpoint, tmp_path / "1")
-    assert everything_in(tmp_path / "1" / "assets.extra") == ["albert_config.json"]
+    export_encoder(CONFIG, checkpoint, tmp_path / "1")
+    assert everything_in(tmp_path / "1" / "assets.extra") == [
+        "albert_config.json",
+        "batching_parameters.txt",
+        "model_card.json",
+        "tf_serving_warmup_requests",
+    ]
 
 
 def test_an_export_leaves_nothing_beside_it(exported):
     assert [path.name for path in exported.parent.iterdir()] == ["1"]
 
 
-def test_an_empty_folder_is_filled(checkpoint, encoder, tmp_path):
-    folder = tmp_path / "1"
-    folder.mkdir()
-    export.export_encoder(CONFIG, checkpoint, folder)
-    inputs = random_inputs((2, 7))
-    outputs = serve(folder, inputs)
-    np.testing.assert_allclose(
-        outputs["pooled_output"], encoder(inputs)["pooled_output"], rtol=0, atol=1e-6
-    )
+def test_versions_are_counted_up(checkpoint, tmp_path):
+    for _ in range(2):
+        exported = export.ExportedModel(CONFIG, str(checkpoint))
+        export.export_model(exported, tmp_path)
+    export.export_model(exported, tmp_path, version=10)
+    export.export_model(exported, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"1", "2", "10", "11"}
 
 
 @pytest.mark.parametrize("used", ["folder", "file"])
@@ -199,7 +212,7 @@ def test_a_place_in_use_is_refused_and_left_alone(used, checkpoint, tmp_path):
     occupant.write_text("older")
     before = everything_in(tmp_path)
     with pytest.raises(ValueError, match="1 is in use"):
-        export.export_encoder(CONFIG, checkpoint, target)
+        export_encoder(CONFIG, checkpoint, target)
     assert everything_in(tmp_path) == before
     assert occupant.read_text() == "older"
 
@@ -225,7 +238,7 @@ def test_an_export_that_fails_leaves_nothing(
 ):
     monkeypatch.setattr(owner, name, fail)
     with pytest.raises(OSError, match="No space left"):
-        export.export_encoder(CONFIG, checkpoint, tmp_path / "1")
+        export_encoder(CONFIG, checkpoint, tmp_path / "1")
     assert everything_in(tmp_path) == []
 
 
@@ -233,7 +246,7 @@ def test_what_a_killed_export_left_does_not_disturb(checkpoint, tmp_path):
     left = tmp_path / ".1.partial"
     left.mkdir()
     (left / "rest").write_text("half a model")
-    export.export_encoder(CONFIG, checkpoint, tmp_path / "1")
+    export_encoder(CONFIG, checkpoint, tmp_path / "1")
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
     assert not (tmp_path / "1" / "rest").exists()
 
@@ -247,19 +260,17 @@ def test_what_a_killed_export_left_does_not_disturb(checkpoint, tmp_path):
 )
 def test_a_checkpoint_of_another_model_is_refused(changes, words, checkpoint, tmp_path):
     with pytest.raises(ValueError, match=words):
-        export.export_encoder(
-            CONFIG.replace(**changes), checkpoint, tmp_path / "model" / "1"
-        )
+        export_encoder(CONFIG.replace(**changes), checkpoint, tmp_path / "model" / "1")
     assert everything_in(tmp_path) == []
 
 
 def test_a_missing_checkpoint_is_named_and_nothing_written(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        export.export_encoder(CONFIG, tmp_path / "nowhere", tmp_path / "model" / "1")
+        export_encoder(CONFIG, tmp_path / "nowhere", tmp_path / "model" / "1")
     assert everything_in(tmp_path) == []
 
 
 def test_a_folder_that_cannot_be_made_is_an_os_error(checkpoint, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(OSError):
-        export.export_encoder(CONFIG, checkpoint, tmp_path / "file" / "1")
+        export_encoder(CONFIG, checkpoint, tmp_path / "file" / "1")

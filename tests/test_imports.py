@@ -37,6 +37,7 @@ LEVELS = {
     "optimization": 1,
     "checkpoints": 1,
     "batches": 1,
+    "graph_packing": 1,
     "length_batches": 1,
     "strategies": 1,
     "model_weights": 2,
@@ -49,7 +50,8 @@ LEVELS = {
     "train_step": 2,
     "loop": 2,
     "training": 2,
-    "export": 3,
+    "serving": 3,
+    "export": 4,
     "model_folder": 3,
     "conversion": 4,
     "fine_tuning": 3,
@@ -231,6 +233,7 @@ def test_the_library_imports_only_what_setup_installs():
         "grpc": "grpcio",
         "jaxlib": "jax",
         "sklearn": "scikit-learn",
+        "tensorflow_serving": "tensorflow-serving-api",
         "tensorflow_text": "tensorflow-text",
     }
     own = {*FOLDERS, *(script.stem for script in sources("run_scripts"))}

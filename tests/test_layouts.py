@@ -240,8 +240,8 @@ def test_our_own_saved_model_is_read(released, tmp_path):
     folder, weights = released
     config = beside_weights.read_config(folder)
     settings = {"lower_case": True, "strip_accents": False}
-    exported = tmp_path / "serving" / "1"
-    export.export_encoder(config, folder, exported, settings)
+    model = export.ExportedModel(config, str(folder), tokenizer_settings=settings)
+    exported, _ = export.export_model(model, tmp_path / "serving")
     for path in (exported, exported / "saved_model.pb"):
         stored = layouts.read_weights(path)
         assert_same_weights(stored.weights, encoder_part(weights))
@@ -265,10 +265,11 @@ def test_tf_models_saved_model_is_read(tmp_path):
 
 def test_a_saved_model_without_variables_is_refused(released, tmp_path):
     config = beside_weights.read_config(released[0])
-    export.export_encoder(config, released[0], tmp_path / "1")
-    shutil.rmtree(tmp_path / "1" / "variables")
+    model = export.ExportedModel(config, str(released[0]))
+    exported, _ = export.export_model(model, tmp_path / "serving")
+    shutil.rmtree(exported / "variables")
     with pytest.raises(FileNotFoundError, match="without its variables/: copy all"):
-        layouts.read_weights(tmp_path / "1")
+        layouts.read_weights(exported)
 
 
 # -- albert_zh
