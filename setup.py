@@ -40,6 +40,8 @@ setup(
     extras_require={
         # The last transformers with TensorFlow classes: its models need no PyTorch.
         "test": ["pytest>=8", "ruff>=0.9", "transformers>=4.57,<4.58"],
+        # Words of Chinese, for whole-word masking.
+        "jieba": ["jieba>=0.42,<0.43"],
         # The TPU compiler, whose Python interface moves with each release.
         "tpu-preflight": ["jax>=0.10,<0.11", "libtpu>=0.0.52,<0.1"],
     },

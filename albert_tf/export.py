@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from albert_tf import checkpoints, layouts, serving
+from albert_tf import checkpoints, layouts, serving, serving_choice
 from albert_tf.config import AlbertConfig
 from albert_tf.records import TOKENIZER_FILE, write_json
 from albert_tf.tokenization import AlbertTokenizer
@@ -59,9 +59,9 @@ def export_model(
     Signatures: `serving_default` and `ids` (int32 [B, S] `input_ids`, `input_mask`,
     `segment_ids`; both dimensions free up to the model's longest input), `ids_int64`,
     `examples` (serialized tf.Examples with those features), and `text`, with a
-    tokenizer. Outputs are the task's (`serving`). In `assets.extra/` lie the
-    configuration, a model card, requests that warm a server up and its batching
-    parameters.
+    tokenizer. Outputs are the task's (`serving`); for multiple choice inputs have an
+    axis of options too (`serving_choice`). In `assets.extra/` lie the configuration, a
+    model card, requests that warm a server up and its batching parameters.
 
     Args:
       exported: what to write.
@@ -81,9 +81,12 @@ def export_model(
     report = checkpoints.load_weights(
         model, exported.checkpoint, unused_ok=checkpoints.HEADS
     )
-    served = serving.ServedModel(
-        model, exported.config, exported.task, exported.tokenizer
+    kind = (
+        serving_choice.ServedChoices
+        if "levels" in exported.task
+        else serving.ServedModel
     )
+    served = kind(model, exported.config, exported.task, exported.tokenizer)
     with _new_version(Path(export_dir), version) as (folder, partial):
         tf.saved_model.save(served, str(partial), served.served)
         extra = partial / "assets.extra"

@@ -121,16 +121,20 @@ def _try(job, weights, sets, strategy) -> dict[str, dict]:
 
 def predicted_sets(output_dir: Path) -> list[str]:
     """Names of the sets that a run, or the best of several, has predicted."""
-    return sorted(file.stem for file in _predictions_folder(output_dir).glob("*.npz"))
+    folders = _predictions_folders(output_dir)
+    return sorted({file.stem for folder in folders for file in folder.glob("*.npz")})
 
 
-def _predictions_folder(output_dir: Path) -> Path:
+def _predictions_folders(output_dir: Path) -> list[Path]:
+    """Where a run's predictions are; of several: what the best one made in training,
+    and what its weights made later, in the folder of all runs."""
     results = model_folder.read_json(output_dir / model_folder.RESULTS_FILE)
-    return output_dir / results.get("best_run", "") / PREDICTIONS_FOLDER
+    folders = (output_dir / results.get("best_run", ""), output_dir)
+    return [folder / PREDICTIONS_FOLDER for folder in folders]
 
 
 def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
-    """What a run, or the best of several, predicted for a set, in its order.
+    """What a run, or the best of several, predicted last for a set, in its order.
 
     Besides what the task keeps of each row there are the rows' strings, the set's
     `content_sha256`, and `labelled`, whether its labels mean something.
@@ -138,12 +142,14 @@ def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
     Raises:
       FileNotFoundError: it predicted nothing for such a set.
     """
-    file = _predictions_folder(output_dir) / f"{name}.npz"
-    if not file.is_file():
+    files = [folder / f"{name}.npz" for folder in _predictions_folders(output_dir)]
+    there = [file for file in files if file.is_file()]
+    if not there:
         raise FileNotFoundError(
-            f"{file} is missing: run that model with --do_predict, or --do_eval, first."
+            f"{files[0]} is missing: run that model with --do_predict, or --do_eval, "
+            "first."
         )
-    with np.load(file) as arrays:
+    with np.load(max(there, key=lambda file: file.stat().st_mtime)) as arrays:
         return dict(arrays)
 
 

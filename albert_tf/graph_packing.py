@@ -60,8 +60,8 @@ def _kept(lengths_a, lengths_b, room, shorten):
         kept_a = tf.minimum(lengths_a, room)
         return kept_a, tf.minimum(lengths_b, room - kept_a)
     smaller_half, larger_half = room // 2, room - room // 2
-    kept_a = tf.minimum(lengths_a, tf.maximum(larger_half, room - lengths_b))
-    kept_b = tf.minimum(lengths_b, tf.maximum(smaller_half, room - lengths_a))
+    kept_a = tf.minimum(lengths_a, tf.maximum(room - lengths_b, larger_half))
+    kept_b = tf.minimum(lengths_b, tf.maximum(room - lengths_a, smaller_half))
     return kept_a, kept_b
 
 

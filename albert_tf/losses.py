@@ -51,7 +51,7 @@ def classification(outputs, batch):
     """Cross-entropy of the label, unweighted.
 
     Args:
-      outputs: `logits` float32 [B, labels].
+      outputs: `logits` float32 [B, labels], or [B, C], a score an option.
       batch: `label_ids` int32 [B].
     Returns:
       float32 [B].

@@ -13,6 +13,9 @@ from albert_tf.layers import Dropout, Initializer, LayerNorm, Projection
 
 # Of a head's dropout; the encoder counts its own from 0.
 HEAD_DROPOUT_SITE = 1 << 30
+# The score of an option that a question lacks: its share of the softmax is exactly 0,
+# and a row of nothing but such options gives no NaN.
+_MISSING_LOGIT = -1e9
 
 
 class MaskedLanguageModelHead(tf_keras.layers.Layer):
@@ -175,3 +178,48 @@ class ClassificationModel(tf_keras.Model):
         encoded = self.encoder(inputs, training=training, dropout_seed=dropout_seed)
         seed = dropout_seed if training else None
         return {"logits": self.head(encoded["pooled_output"], seed)}
+
+
+class MultipleChoiceModel(tf_keras.Model):
+    """The encoder on every option apart, and a score from each one's pooled output."""
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        dropout: float = 0.1,
+        seed: int | None = None,
+        rematerialize: str = "none",
+        **kwargs,
+    ):
+        """Args:
+        config: the model's shape.
+        dropout: as `PooledHead`.
+        seed, rematerialize: as `AlbertEncoder`.
+        """
+        super().__init__(**kwargs)
+        self.encoder = AlbertEncoder(config, seed, rematerialize)
+        initializer = Initializer(config.initializer_range, seed)
+        self.head = PooledHead(config, initializer, 1, dropout)
+
+    def call(self, inputs, training=False, dropout_seed=None):
+        """Scores the options of a batch of questions.
+
+        Args:
+          inputs: dict of int32 [B, C, S], C being options: `input_ids`, `input_mask`,
+            `segment_ids`. An option whose mask is 0 throughout is missing.
+          training: whether to drop.
+          dropout_seed: as the encoder's.
+        Returns:
+          dict of `logits` float32 [B, C]; their softmax over C gives probabilities.
+        """
+        if training and dropout_seed is None:
+            dropout_seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)
+        names = ("input_ids", "input_mask", "segment_ids")
+        shape = tf.shape(inputs["input_ids"])
+        flat = {name: tf.reshape(inputs[name], [-1, shape[2]]) for name in names}
+        encoded = self.encoder(flat, training=training, dropout_seed=dropout_seed)
+        seed = dropout_seed if training else None
+        logits = self.head(encoded["pooled_output"], seed)
+        present = tf.reduce_any(inputs["input_mask"] > 0, axis=-1)
+        logits = tf.where(present, tf.reshape(logits, shape[:2]), _MISSING_LOGIT)
+        return {"logits": tf.ensure_shape(logits, inputs["input_ids"].shape[:2])}

@@ -81,6 +81,31 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> F
     }
 
 
+def squad_features(with_places: bool) -> Features:
+    """Features of a row of question answering: one window, at its own length L.
+
+    Args:
+      with_places: whether to keep what makes answers of positions; training does not
+        need it.
+    Returns:
+      Names of the original where it has one. `p_mask` is 1 where no answer may start or
+      end (the question, [SEP]); `start_positions` and `end_positions` (inclusive) are
+      positions in the row, 0 with `is_impossible` if it does not hold the answer.
+      Places are `token_is_max_context`, 1 where an answer may start in this window, so
+      that no other one proposes it, and `piece_starts` and `piece_ends`, half-open
+      ranges of characters in the paragraph; all are 0 outside it.
+    """
+    pieces = ["input_ids", "segment_ids", "p_mask"]
+    if with_places:
+        pieces += ["token_is_max_context", "piece_starts", "piece_ends"]
+    targets = ("start_positions", "end_positions", "is_impossible")
+    return {
+        "question_id": Feature((), "string"),
+        **{name: Feature((None,)) for name in pieces},
+        **{name: Feature(()) for name in targets},
+    }
+
+
 def classifier_features(label_dtype: str) -> Features:
     """Features of a row to classify or to score, stored without padding.
 
@@ -94,6 +119,22 @@ def classifier_features(label_dtype: str) -> Features:
         "input_ids": pieces,
         "segment_ids": pieces,
         "label_ids": Feature((), label_dtype),
+        "index": Feature((), "string"),
+    }
+
+
+def choice_features() -> Features:
+    """Features of a question with options, each a list of pieces without padding.
+
+    `label_ids` is the right option, `level` a part of the set or -1, and `index` what
+    the question is called.
+    """
+    options = Feature((None, None))
+    return {
+        "input_ids": options,
+        "segment_ids": options,
+        "label_ids": Feature(()),
+        "level": Feature(()),
         "index": Feature((), "string"),
     }
 

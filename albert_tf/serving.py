@@ -119,7 +119,7 @@ class ServedModel(tf.Module):
             "examples": {"examples": [example.SerializeToString()] * size},
         }
         if self._tokenizer:
-            names = self.served["text"].structured_input_signature[0]
+            names = self.served["text"].input_signature
             inputs["text"] = {spec.name: [_EXAMPLE_TEXT] * size for spec in names}
         return inputs
 

@@ -115,7 +115,8 @@ class AlbertTokenizer:
         every piece outside a-z a word, which leaves other languages without
         whole-word masking.
       ordinary_ids: np.int32, ids that may stand in for a masked piece: no control,
-        unknown, unused or byte pieces, and no bracketed WordPiece names.
+        unknown, unused or byte pieces, and of WordPiece neither bracketed names nor
+        Chinese characters marked "##", which text never becomes.
     """
 
     def __init__(

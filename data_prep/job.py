@@ -1,5 +1,6 @@
 """All of making pretraining data: input files in, record files and a report out."""
 
+import functools
 import os
 import time
 from dataclasses import asdict, dataclass, field
@@ -11,6 +12,7 @@ from data_prep.parts import InputFile, look_at
 from data_prep.progress import progress_bar
 from data_prep.report import RunFigures, make_report
 from data_prep.runs import RowMaker
+from data_prep.segmenter import SegmentingTokenizer, make_segmenting
 from data_prep.settings import PretrainingDataConfig
 from data_prep.shards import make_shards, plan_rows
 from data_prep.text import (
@@ -50,8 +52,16 @@ class Job:
     def encoder(self, folder: str) -> Encoder:
         """What encodes the text into a folder."""
         return Encoder(
-            self.tokenizer, self.text_config, self.config.max_text_pieces, folder
+            self.row_tokenizer,
+            self.text_config,
+            self.config.max_text_pieces,
+            folder,
         )
+
+    @functools.cached_property
+    def row_tokenizer(self) -> AlbertTokenizer | SegmentingTokenizer:
+        """What text becomes ids with, in the work folder."""
+        return make_segmenting(self.tokenizer, self.text_config.chinese_segmenter)
 
     def work_folder(self) -> str:
         """The folder of this set of outputs within `work_dir`."""
@@ -135,7 +145,7 @@ def _make(
 ) -> None:
     if not missing:
         return
-    maker = RowMaker(job.tokenizer, job.config, text)
+    maker = RowMaker(job.row_tokenizer, job.config, text)
     plan = plan_rows(text, job.config, len(job.outputs.paths))
     numbers = {k: v for k, v in text.statistics.as_dict().items() if v}
     total = sum(len(plan.row_blocks(number)) for number in missing)

@@ -7,6 +7,7 @@ both; their questions are not used.
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from data_prep.lines import Source
 
@@ -39,7 +40,7 @@ def _passages(source, kind, find):
     if source.progress:
         source.progress(len(content))
     try:
-        texts = [text for value in _json_values(content) for text in find(value)]
+        texts = [text for _, value in json_values(content) for text in find(value)]
         "".join(texts).encode()  # An escaped half of a surrogate pair is no text.
     except json.JSONDecodeError as error:
         source.reject(error.lineno, f"not JSON ({error.msg})", BAD_PASSAGES)
@@ -52,12 +53,22 @@ def _passages(source, kind, find):
         yield from enumerate(texts, start=1)
 
 
-def _json_values(content: bytes) -> Iterator:
-    """The values of a file that holds one or, white space between them, several."""
+def json_values(content: bytes) -> Iterator[tuple[int, Any]]:
+    """The values of a file that holds one or, white space or not between them, several.
+
+    Args:
+      content: the file, UTF-8 with or without a byte order mark.
+    Yields:
+      (1-based line on which a value starts, the value).
+    Raises:
+      UnicodeDecodeError, json.JSONDecodeError: the latter knows its line.
+    """
     text = content.decode("utf-8-sig")
     decoder = json.JSONDecoder()
+    line, counted = 1, 0
     position = _WHITE_SPACE.match(text).end()
     while position < len(text):
+        line, counted = line + text.count("\n", counted, position), position
         value, end = decoder.raw_decode(text, position)
-        yield value
+        yield line, value
         position = _WHITE_SPACE.match(text, end).end()

@@ -43,7 +43,8 @@ def make_rows(
 
     Args:
       block: whole documents or a part of one.
-      tokenizer: special ids, word starts, and the pieces for random replacement.
+      tokenizer: special ids, word starts, and the pieces for random replacement; an
+        `AlbertTokenizer`, or the `SegmentingTokenizer` that encoded the block.
       config: lengths and masks.
       rng: the only source of randomness.
       statistics: what was made is added to it.
@@ -63,11 +64,14 @@ def make_rows(
         sep_id=tokenizer.sep_id,
         pad_id=tokenizer.pad_id,
     )
-    input_ids, is_real = packed["input_ids"], packed["input_mask"] == 1
+    stored_ids, is_real = packed["input_ids"], packed["input_mask"] == 1
+    # Where a segmenter found words, a stored id also tells their starts.
+    size = tokenizer.vocab_size
+    input_ids = np.where(stored_ids < size, stored_ids, stored_ids - size)
     # Text never encodes to these ids, so only the packed ones are found.
     is_special = (input_ids == tokenizer.cls_id) | (input_ids == tokenizer.sep_id)
     is_text = is_real & ~is_special
-    starts = tokenizer.word_start_table[input_ids] | segment_starts(is_text)
+    starts = tokenizer.word_start_table[stored_ids] | segment_starts(is_text)
     masked = mask_rows(
         input_ids,
         is_text,

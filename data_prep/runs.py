@@ -18,6 +18,7 @@ from albert_tf import records
 from albert_tf.tokenization import AlbertTokenizer
 from data_prep.others import OtherDocuments
 from data_prep.pretraining import make_rows
+from data_prep.segmenter import SegmentingTokenizer
 from data_prep.settings import ROWS, SHUFFLE, PretrainingDataConfig
 from data_prep.statistics import Statistics
 from data_prep.text import Text
@@ -52,7 +53,7 @@ class Slice(NamedTuple):
 class RowMaker:
     """What a process needs to make rows; `text` may be None to make a sample."""
 
-    tokenizer: AlbertTokenizer
+    tokenizer: AlbertTokenizer | SegmentingTokenizer
     config: PretrainingDataConfig
     text: Text | None
 

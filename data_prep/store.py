@@ -26,7 +26,8 @@ class TokenizedCorpus:
     """Text as ids: N pieces, in sentences, in documents.
 
     Attributes:
-      ids: uint16 or int32 [N].
+      ids: uint16 or int32 [N]; of a vocabulary's V pieces, or in [0, 2V) where words
+        are found by a segmenter (segmenter.py).
       sentence_offsets: int64 [sentences + 1], where each sentence starts in `ids`, and
         N. No sentence is empty or longer than a row's text.
       document_offsets: int64 [documents + 1], index of each document's first sentence,
@@ -159,7 +160,9 @@ class _SegmentBuilder:
         self._tokenizer = tokenizer
         self._limit = max_sentence_pieces
         self._statistics = statistics
-        self._dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.int32
+        # Not the vocabulary's size: see segmenter.py.
+        kinds = len(tokenizer.word_start_table)
+        self._dtype = np.uint16 if kinds <= 1 << 16 else np.int32
         self._document = None
         self._begin()
 
@@ -175,7 +178,7 @@ class _SegmentBuilder:
         self.pieces += len(ids)
         statistics = self._statistics
         statistics.pieces += len(ids)
-        is_unknown = ids == self._tokenizer.unk_id
+        is_unknown = ids % self._tokenizer.vocab_size == self._tokenizer.unk_id
         statistics.unknown_pieces += int(np.count_nonzero(is_unknown))
         for sentence, pieces in zip(batch, encoded, strict=True):
             if not pieces:

@@ -27,6 +27,7 @@ from data_prep import corpus
 from data_prep.lines import Part
 from data_prep.locks import share_lock, try_lock
 from data_prep.parts import InputFile, check_unchanged, divide
+from data_prep.segmenter import SEGMENTERS, SegmentingTokenizer
 from data_prep.statistics import Statistics
 from data_prep.store import (
     Segment,
@@ -42,21 +43,32 @@ _SETTINGS = "settings.json"
 
 @dataclass(frozen=True)
 class TextConfig:
-    """How input files are read; see `corpus.read_sentences`."""
+    """How input files are read; see `corpus.read_sentences`, and `segmenter.py`."""
 
     input_format: str = "lines"
     on_bad_text: str = "error"
     language: str = "en"
+    chinese_segmenter: str = "none"
 
     def __post_init__(self):
-        corpus.check_options(self.input_format, self.on_bad_text, self.language)
+        corpus.check_options(*self.reading().values())
+        if self.chinese_segmenter not in SEGMENTERS:
+            raise ValueError(
+                f"chinese_segmenter must be one of {', '.join(SEGMENTERS)}. "
+                f"Received {self.chinese_segmenter!r}."
+            )
+
+    def reading(self) -> dict[str, str]:
+        """The options of `corpus.read_parts`."""
+        names = ("input_format", "on_bad_text", "language")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
 class Encoder:
     """What a process needs to encode text; see `tokenize_sentences`."""
 
-    tokenizer: AlbertTokenizer
+    tokenizer: AlbertTokenizer | SegmentingTokenizer
     config: TextConfig
     max_sentence_pieces: int
     folder: str
@@ -211,7 +223,7 @@ def encode_parts(
 ) -> Iterator[Segment]:
     """Yields the segments of parts of files; numbers are added to `statistics`."""
     sentences = corpus.read_parts(
-        parts, **asdict(encoder.config), counts=statistics.skipped, progress=progress
+        parts, **encoder.config.reading(), counts=statistics.skipped, progress=progress
     )
     return tokenize_sentences(
         sentences, encoder.tokenizer, encoder.max_sentence_pieces, statistics

@@ -23,6 +23,8 @@ _FLAG_MODULES = (
     "data_flags",
     "fine_tuning_flags",
     "performance_flags",
+    "squad_data",
+    "race_data",
 )
 
 # TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.

@@ -44,7 +44,9 @@ def config_from_flags() -> PretrainingDataConfig:
 
 def job_from_flags() -> Job:
     config = config_from_flags()
-    text_config = TextConfig(FLAGS.input_format, FLAGS.on_bad_text, FLAGS.language)
+    text_config = TextConfig(
+        FLAGS.input_format, FLAGS.on_bad_text, FLAGS.language, FLAGS.chinese_segmenter
+    )
     return Job(
         input_paths=corpus.expand_inputs(FLAGS.input_file),
         text_config=text_config,

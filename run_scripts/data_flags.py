@@ -3,6 +3,7 @@
 from absl import flags
 
 import common_flags
+from data_prep.segmenter import SEGMENTERS
 from data_prep.settings import PAIR_OBJECTIVES
 
 FLAGS = flags.FLAGS
@@ -33,6 +34,14 @@ def define_pretraining_data_flags(output_file: str | None = None) -> None:
         "do_whole_word_mask",
         True,
         "Mask all pieces of a word; if false, each piece counts as a word.",
+    )
+    flags.DEFINE_enum(
+        "chinese_segmenter",
+        "none",
+        SEGMENTERS,
+        "What finds words of several Chinese characters, so that these are masked "
+        "together. none: each character is a word. jieba: the library of that name "
+        "(pip install --editable '.[jieba]').",
     )
     flags.DEFINE_float(
         "short_seq_prob", 0.1, "Share of rows that are made shorter at random."

@@ -13,7 +13,7 @@ from pathlib import Path
 from absl import flags
 
 import common_flags
-from data_prep import glue
+from data_prep import choice, glue
 
 FLAGS = flags.FLAGS
 
@@ -48,14 +48,24 @@ def main():
         },
     }
     output = Path(FLAGS.output_dir)
+    write = _write_choices if "levels" in facts else _write_classes
     for name, predicted in averaged.items():
-        labels, bounds = facts["labels"], facts["bounds"]
-        lines = glue.score_lines(predicted, labels)
-        glue.write_lines(output / f"{name}_results.tsv", lines)
-        lines = glue.submission_lines(predicted["index"], predicted, labels, bounds)
-        glue.write_lines(output / "GLUE" / f"{name}.tsv", lines)
+        write(output, name, predicted, facts)
     records.write_json(output / "results.json", results)
     print(f"Averaged {', '.join(results['models'])}: {results['sets']}")
+
+
+def _write_classes(output: Path, name: str, predicted, facts) -> None:
+    labels, bounds = facts["labels"], facts["bounds"]
+    lines = glue.score_lines(predicted, labels)
+    glue.write_lines(output / f"{name}_results.tsv", lines)
+    lines = glue.submission_lines(predicted["index"], predicted, labels, bounds)
+    glue.write_lines(output / "GLUE" / f"{name}.tsv", lines)
+
+
+def _write_choices(output: Path, name: str, predicted, facts) -> None:
+    answers, table = f"{name}_predictions.json", f"{name}_results.tsv"
+    choice.write_predictions(predicted, output / answers, output / table)
 
 
 if __name__ == "__main__":

@@ -27,3 +27,13 @@ def shared_data() -> Path:
 def reference() -> Path:
     """Folder of numbers frozen from the original ALBERT."""
     return ROOT / "tests" / "reference"
+
+
+@pytest.fixture(autouse=True)
+def own_collectives() -> None:
+    """Keeps strategies of one test apart from those of tests before it.
+
+    TensorFlow remembers, for the life of the process, which operation bore which key of
+    a group of devices; another strategy's first operations would get the same keys.
+    """
+    tf.distribute.MirroredStrategy._collective_key_base += 1000

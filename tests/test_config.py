@@ -19,6 +19,15 @@ PAPER_SHAPES = {
     "albert_xxlarge": (12, 4096, 128, 64, 16384),
 }
 
+# Layers, width, heads, feed-forward width, activation, and initial deviation.
+CHINESE_SHAPES = {
+    "tiny": (4, 312, 12, 1248, "gelu", 0.02),
+    "base": (12, 768, 12, 3072, "relu", 0.02),
+    "large": (24, 1024, 16, 4096, "relu", 0.02),
+    "xlarge": (24, 2048, 16, 8192, "relu", 0.014),
+    "xxlarge": (12, 4096, 16, 16384, "relu", 0.01),
+}
+
 # The keys and value types of a released file (a whole 0 for the probabilities).
 RELEASED = {
     "attention_probs_dropout_prob": 0,
@@ -81,6 +90,29 @@ def test_configurations_have_the_shapes_of_the_paper(name):
     assert shape == PAPER_SHAPES[name]
     assert config.vocab_size == 30_000 and config.max_position_embeddings == 512
     assert config.groups == dict.fromkeys(config.groups, 1)
+
+
+@pytest.mark.parametrize("name", CHINESE_SHAPES)
+def test_chinese_configurations_have_the_released_shapes(name):
+    config = AlbertConfig.from_json(ROOT / "configs" / f"albert_{name}_zh.json")
+    shape = (
+        config.num_hidden_layers,
+        config.hidden_size,
+        config.num_attention_heads,
+        config.intermediate_size,
+        config.hidden_act,
+        config.initializer_range,
+    )
+    assert shape == CHINESE_SHAPES[name]
+    assert (config.vocab_size, config.embedding_size) == (21_128, 128)
+    assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == 0
+    assert config.groups == dict.fromkeys(config.groups, 1)
+
+
+def test_the_chinese_base_configuration_is_the_published_one(shared_data):
+    published = shared_data / "checkpoints" / "albert_base_zh" / "albert_config.json"
+    own = ROOT / "configs" / "albert_base_zh.json"
+    assert AlbertConfig.from_json(own) == AlbertConfig.from_json(published)
 
 
 @pytest.mark.parametrize("path", CONFIG_FILES, ids=lambda path: path.stem)

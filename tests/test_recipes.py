@@ -134,3 +134,18 @@ def test_the_scripts_take_the_flags_of_their_recipes():
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 1, done.stderr
         assert "no/model" in done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("squad-v1", ("5e-5", "48", "3649", "365", "384")),
+        ("squad-v2", ("3e-5", "48", "8144", "814", "512")),
+    ],
+)
+def test_the_recipes_of_squad_are_the_papers(name, expected):
+    flags = dict(read(ROOT / "configs" / "recipes" / f"{name}.flags")[1])
+    names = ("learning_rate", "train_batch_size", "num_train_steps")
+    names += ("num_warmup_steps", "max_seq_length")
+    assert tuple(flags[each] for each in names) == expected
+    assert flags["classifier_dropout"] == "0.1"

@@ -1,0 +1,215 @@
+"""SQuAD files (v1.1 and v2.0) -> paragraphs and their questions, checked.
+
+    {"version": ..., "data": [{"paragraphs": [{"context": ..., "qas": [
+        {"id": ..., "question": ..., "answers": [{"text": ..., "answer_start": ...}],
+         "is_impossible": ...}]}]}]}
+
+Answers may be absent, as in files that are only predicted. `squad_windows.py` makes
+rows of what is read here.
+"""
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+# JSON may spell half of a surrogate pair, which is no character and cannot be written.
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_KINDS = {str: "a string", list: "a list", dict: "an object", int: "a whole number"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """A gold answer: its text, and the character of the paragraph it is said to start
+    at (`squad_windows.locate` finds out whether it does)."""
+
+    text: str
+    start: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """One question.
+
+    Attributes:
+      question_id: unique in its file.
+      text: the question; may be empty.
+      answers: gold answers; the first one is trained on, any of them scores.
+      is_impossible: v2.0: the paragraph does not answer it.
+    """
+
+    question_id: str
+    text: str
+    answers: tuple[Answer, ...] = ()
+    is_impossible: bool = False
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the file says what is right."""
+        return self.is_impossible or bool(self.answers)
+
+    @property
+    def gold_texts(self) -> list[str]:
+        """What scorers compare with; empty: no answer is right."""
+        return [answer.text for answer in self.answers]
+
+
+@dataclasses.dataclass(frozen=True)
+class Paragraph:
+    """A paragraph, its text as given, and all questions on it."""
+
+    text: str
+    questions: tuple[Question, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadFile:
+    """What a file holds.
+
+    Attributes:
+      path: the file.
+      has_impossible: whether it is of v2.0: it says so, or its questions carry
+        `is_impossible`.
+      paragraphs: in file order.
+    """
+
+    path: str
+    has_impossible: bool
+    paragraphs: tuple[Paragraph, ...]
+
+    def questions(self) -> Iterator[Question]:
+        """All questions, in file order."""
+        for paragraph in self.paragraphs:
+            yield from paragraph.questions
+
+    def contexts(self) -> dict[str, str]:
+        """Question id -> text of its paragraph."""
+        return {
+            question.question_id: paragraph.text
+            for paragraph in self.paragraphs
+            for question in paragraph.questions
+        }
+
+    def golds(self) -> dict[str, list[str]] | None:
+        """Question id -> gold answers, as scorers want them; None if a question has
+        neither answers nor is marked impossible, as in test sets."""
+        questions = list(self.questions())
+        if not all(question.is_labelled for question in questions):
+            return None
+        return {question.question_id: question.gold_texts for question in questions}
+
+    def check_labelled(self) -> None:
+        """Raises ValueError if a question has no answer and is not impossible."""
+        for question in self.questions():
+            if not question.is_labelled:
+                raise ValueError(
+                    f"{self.path}, question {question.question_id!r}: it has no "
+                    "answer, but is not marked with is_impossible: mark it (for v2.0), "
+                    "or remove it."
+                )
+
+    def check_all_answerable(self) -> None:
+        """Raises ValueError if a question has no answer in its paragraph (v1.1 has no
+        way to say so)."""
+        for question in self.questions():
+            if question.is_impossible:
+                raise ValueError(
+                    f"{self.path}, question {question.question_id!r}: is_impossible, "
+                    "which v1.1 does not know: train a v2.0 model, with "
+                    "--version_2_with_negative."
+                )
+
+
+def read_squad(path: str | os.PathLike) -> SquadFile:
+    """Reads and checks a SQuAD file.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: it is not of the format (file and question or place are named), an
+        id comes twice, or there is no question.
+    """
+    path = Path(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"There is no SQuAD file {path}.") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a JSON file in UTF-8 ({error}).") from None
+    paragraphs = tuple(_paragraphs(content, str(path)))
+    squad = SquadFile(str(path), _has_impossible(content), paragraphs)
+    _check_ids(squad)
+    return squad
+
+
+def _has_impossible(content: Mapping[str, Any]) -> bool:
+    # "v2.0" in the released files, "1.1" in most others.
+    version = str(content.get("version", "")).lstrip("v")
+    return version.startswith("2") or any(
+        "is_impossible" in question
+        for article in content["data"]
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+    )
+
+
+def _paragraphs(content: Any, path: str) -> Iterator[Paragraph]:
+    for a, article in enumerate(_get(content, "data", list, path)):
+        place = f"{path}, article {a}"
+        for p, paragraph in enumerate(_get(article, "paragraphs", list, place)):
+            place = f"{path}, article {a}, paragraph {p}"
+            text = _text(paragraph, "context", place)
+            questions = _get(paragraph, "qas", list, place)
+            yield Paragraph(text, tuple(_question(q, place, path) for q in questions))
+
+
+def _question(value: Any, place: str, path: str) -> Question:
+    question_id = _text(value, "id", place)
+    place = f"{path}, question {question_id!r}"
+    answers = ()
+    if "answers" in value:
+        answers = tuple(
+            Answer(
+                _text(answer, "text", place), _get(answer, "answer_start", int, place)
+            )
+            for answer in _get(value, "answers", list, place)
+        )
+    impossible = value.get("is_impossible", False)
+    if not isinstance(impossible, bool):
+        raise ValueError(
+            f"{place}: is_impossible must be true or false. Received {impossible!r}."
+        )
+    if impossible and answers:
+        raise ValueError(
+            f"{place}: is_impossible, but it has answers: remove one of the two."
+        )
+    return Question(question_id, _text(value, "question", place), answers, impossible)
+
+
+def _get(value: Any, key: str, kind: type, place: str) -> Any:
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, kind):
+        raise ValueError(
+            f"{place}: {key!r} must be {_KINDS[kind]}. Received {str(found)[:40]!r}: "
+            "is it a SQuAD file?"
+        )
+    return found
+
+
+def _text(value: Any, key: str, place: str) -> str:
+    return _HALF_PAIR.sub("\ufffd", _get(value, key, str, place))
+
+
+def _check_ids(squad: SquadFile) -> None:
+    seen = set()
+    for question in squad.questions():
+        if question.question_id in seen:
+            raise ValueError(
+                f"{squad.path}, question {question.question_id!r}: the id comes twice: "
+                "give every question one of its own."
+            )
+        seen.add(question.question_id)
+    if not seen:
+        raise ValueError(f"{squad.path} has no question.")

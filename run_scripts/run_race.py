@@ -1,0 +1,65 @@
+"""Fine-tunes ALBERT for multiple choice: RACE, or questions of yours as JSON lines.
+
+    python run_scripts/run_race.py --data_dir=RACE --init_checkpoint=albert_base \
+        --output_dir=race --do_eval --do_predict
+    python run_scripts/run_race.py --input_format=jsonl --data_dir=quiz \
+        --init_checkpoint=albert_base --output_dir=quiz_model --do_eval
+    python run_scripts/run_race.py --nodo_train --do_predict --input_format=jsonl \
+        --output_dir=quiz_model --predict_file=new.jsonl
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+import common_flags
+import fine_tuning_flags
+import race_data
+from data_prep import choice, classification, race
+
+FLAGS = flags.FLAGS
+
+
+def main():
+    model = fine_tuning_flags.read_model()
+    data = race_data.from_flags(model)
+
+    from albert_tf import fine_tuning, tasks
+
+    task = tasks.multiple_choice(
+        race_data.TASK_NAME, race.LEVELS, FLAGS.classifier_dropout
+    )
+    train_rows = data.rows("train") if FLAGS.do_train else None
+    sets = {"dev": data.rows("dev")} if FLAGS.do_eval else {}
+    if FLAGS.do_predict:
+        sets["test"] = data.rows("test")
+    for name, rows in {"train": train_rows, **sets}.items():
+        if rows:
+            found = classification.warnings_of(name, rows.metadata["statistics"])
+            fine_tuning_flags.print_warnings(found)
+    results = fine_tuning_flags.run(task, model, data.facts(), sets, train_rows)
+    if FLAGS.do_predict and results.get("status") != "pre-empted":
+        folder = Path(FLAGS.output_dir)
+        files = folder / "predictions.json", folder / "test_results.tsv"
+        choice.write_predictions(fine_tuning.read_predictions(folder, "test"), *files)
+        print(f"Answers: {files[0]}; probabilities: {files[1]}", flush=True)
+
+
+if __name__ == "__main__":
+    race_data.define_flags()
+    fine_tuning_flags.define_fine_tuning_flags(
+        do_train=True,
+        do_eval=False,
+        max_seq_length=512,
+        train_batch_size=32,
+        eval_batch_size=32,
+        save_checkpoints_steps=1000,
+        eval_steps=0,
+        optimizer="adamw",
+        learning_rate=5e-5,
+        num_train_steps=1000,
+        num_warmup_steps=0,
+        num_train_epochs=0.0,
+        warmup_proportion=0.1,
+    )
+    common_flags.run(main)
