@@ -16,7 +16,12 @@ from albert_tf import (
     numeric_check,
 )
 from albert_tf.config import AlbertConfig
-from albert_tf.models import PretrainingModel
+from albert_tf.models import (
+    ClassificationModel,
+    MultipleChoiceModel,
+    PretrainingModel,
+)
+from albert_tf.spans import AnswerableSpanModel, SpanModel
 from tiny_weights import (
     PIECES,
     assert_same_weights,
@@ -144,6 +149,23 @@ def test_heads_of_tasks_travel_along(head, layout, tmp_path):
     convert(source, tmp_path / "there", layout)
     there = layouts.read_weights(tmp_path / "there").weights
     assert_same_weights({n: v for n, v in there.items() if n in values}, values)
+
+
+def test_every_head_of_our_models_is_known():
+    config = tiny.tiny_config()
+    models = [
+        ClassificationModel(config, 3),
+        MultipleChoiceModel(config),
+        SpanModel(config),
+        AnswerableSpanModel(config),
+        PretrainingModel(config),
+    ]
+    for model in models:
+        weights = {checkpoints.released_name(v): v.numpy() for v in model.variables}
+        stored = layouts.StoredWeights("here", "own", weights, config=config)
+        complete, report = model_weights.complete(stored, True, 0)
+        assert set(complete.weights) == set(weights)
+        assert (report.missing, report.unused) == ((), ())
 
 
 def test_a_head_that_the_other_side_lacks_is_left_out_only_when_told(tmp_path):
