@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 
 from albert_tf.length_batches import LengthBatches
-from albert_tf.records import RecordSet, find_corruption, parsing_spec
+from albert_tf.records import RecordSet, find_corruption, find_miscount, parsing_spec
 
 # Rows that are shuffled together: 10,000 rows of 512 pieces are about 60 MB.
 _SHUFFLE_ROWS = 10_000
@@ -80,7 +80,7 @@ def evaluation_batches(
         return _own_padded(lengths, lengths.evaluation(), context)
     total = record_set.total_rows
     fill = -total % batch_size
-    rows = tf.data.TFRecordDataset(list(record_set.paths))
+    rows = _counted(tf.data.TFRecordDataset(list(record_set.paths)), total)
     # Real rows, so that a fill has valid values in every feature.
     rows = rows.concatenate(rows.repeat().take(fill))
     weights = tf.data.Dataset.range(total + fill).map(
@@ -102,12 +102,12 @@ def evaluation_steps(record_set: RecordSet, batch_size: int) -> int:
 
 @contextlib.contextmanager
 def explain_corruption(sets: Sequence[RecordSet]) -> Iterator[None]:
-    """Turns TensorFlow's report of a damaged record into its file and byte.
+    """Turns TensorFlow's reports of damaged and of missing records into their file.
 
     Args:
       sets: all that is read inside.
     Raises:
-      ValueError: a record is damaged.
+      ValueError: a record is damaged; a file has other than its sidecar's rows.
     """
     try:
         yield
@@ -117,6 +117,21 @@ def explain_corruption(sets: Sequence[RecordSet]) -> Iterator[None]:
         raise ValueError(
             f"A record is corrupt: {place}. Make the file again or copy it again."
         ) from error
+    except tf.errors.FailedPreconditionError as error:
+        for rows in sets:
+            if found := find_miscount(rows.paths, rows.rows):
+                path, expected, counted = found
+                raise ValueError(
+                    f"{path} has {counted:,} rows, but its sidecar says {expected:,}: "
+                    "copy both again, or remove both and make the records again."
+                ) from error
+        raise
+
+
+def _counted(rows: tf.data.Dataset, count: int) -> tf.data.Dataset:
+    """The rows; an error where there are not so many. An epoch without any, joined to
+    the next, would otherwise be read for ever."""
+    return rows.apply(tf.data.experimental.assert_cardinality(count))
 
 
 def _shuffled_rows(record_set, seeds):
@@ -136,6 +151,7 @@ def _shuffled_rows(record_set, seeds):
     order = tf.random.stateless_uniform(
         [], seeds, minval=None, maxval=None, dtype=tf.int64
     )
+    rows = _counted(rows, record_set.total_rows)
     return rows.shuffle(_SHUFFLE_ROWS, order, reshuffle_each_iteration=False)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from albert_tf import checkpoints, layouts, serving, serving_choice
+from albert_tf import checkpoints, layouts, model_folder, serving, serving_choice
 from albert_tf.config import AlbertConfig
 from albert_tf.records import TOKENIZER_FILE, write_json
 from albert_tf.tokenization import AlbertTokenizer
@@ -51,6 +51,32 @@ class ExportedModel:
     precision: str = "float32"
 
 
+def of_folder(
+    folder: model_folder.ModelFolder, text: bool | None = None, precision="float32"
+) -> ExportedModel:
+    """What a model's folder gives to export.
+
+    Args:
+      folder: with a configuration.
+      text: whether there is a signature that takes text; None: if there is a
+        vocabulary.
+      precision: of activations.
+    """
+    if text is None:
+        text = folder.vocabulary is not None
+    tokenizer = folder.tokenizer() if text else None
+    settings = tokenizer.metadata() if tokenizer else folder.tokenizer_settings
+    return ExportedModel(
+        config=folder.config,
+        checkpoint=folder.checkpoint,
+        task=folder.task,
+        tokenizer=tokenizer,
+        tokenizer_settings=settings,
+        scores=folder.scores,
+        precision=precision,
+    )
+
+
 def export_model(
     exported: ExportedModel, export_dir: str | os.PathLike, version: int = 0
 ) -> tuple[Path, checkpoints.LoadReport]:
@@ -76,11 +102,7 @@ def export_model(
         version is in use.
       OSError: the folder cannot be written, or its disk is full.
     """
-    with precision_policy(exported.precision):
-        model = serving.build_model(exported.config, exported.task)
-    report = checkpoints.load_weights(
-        model, exported.checkpoint, unused_ok=checkpoints.HEADS
-    )
+    model, report = load_model(exported)
     kind = (
         serving_choice.ServedChoices
         if "levels" in exported.task
@@ -98,6 +120,19 @@ def export_model(
         _write_warmup(extra / WARMUP_FILE, served)
         (extra / BATCHING_FILE).write_text(_batching_parameters(), "utf-8")
     return folder, report
+
+
+def load_model(exported: ExportedModel) -> tuple[tf.Module, checkpoints.LoadReport]:
+    """The model with its weights; heads that it has not are in the report's `unused`.
+
+    Raises: as `export_model`.
+    """
+    with precision_policy(exported.precision):
+        model = serving.build_model(exported.config, exported.task)
+    report = checkpoints.load_weights(
+        model, exported.checkpoint, unused_ok=checkpoints.HEADS
+    )
+    return model, report
 
 
 @contextlib.contextmanager

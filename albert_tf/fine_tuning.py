@@ -100,6 +100,8 @@ def _try(job, weights, sets, strategy) -> dict[str, dict]:
     found = prediction.evaluate_sets(
         job.task, job.model_config, job.train_config, weights, sets, strategy
     )
+    for name, evaluation in found.items():
+        _warn_of_collapse(name, evaluation)
     folder = Path(job.train_config.output_dir) / PREDICTIONS_FOLDER
     if strategies.is_chief(strategy):
         folder.mkdir(parents=True, exist_ok=True)
@@ -117,6 +119,18 @@ def _try(job, weights, sets, strategy) -> dict[str, dict]:
         for name, evaluation in found.items()
         if sets[name].metadata.get("labelled", True)
     }
+
+
+def _warn_of_collapse(name: str, evaluation: prediction.Evaluation) -> None:
+    probabilities = evaluation.predictions.get("probabilities")
+    if probabilities is None or len(probabilities) < 2:
+        return
+    if len(np.unique(probabilities.argmax(axis=-1))) == 1:
+        print(
+            f"WARNING: all {len(probabilities)} predictions of {name} are one class: "
+            "the model may have collapsed; lower --learning_rate.",
+            flush=True,
+        )
 
 
 def predicted_sets(output_dir: Path) -> list[str]:

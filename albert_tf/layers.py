@@ -11,8 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from albert_tf.compilation import compiled_by_xla, one_pass
-from albert_tf.rematerialize import after
+from albert_tf.rematerialize import after, compiled_by_xla
 
 _LAYER_NORM_EPSILON = 1e-12
 # sqrt(2 / pi), and that times 0.044715: the constants of gelu's tanh form.
@@ -27,25 +26,24 @@ def gelu(x):
     Args:
       x: float tensor; computed in float32 whatever its dtype.
     Returns:
-      the same shape and dtype. The gradient keeps `x` alone.
+      the same shape and dtype. The gradient keeps one tensor of that kind: `x` under
+      XLA, for which computing again is free, and else the slope, since each operation
+      of TensorFlow's reads and writes memory.
     """
+    outputs, slope = _gelu_and_slope(x)
+    if compiled_by_xla():
+        return outputs, lambda upstream: upstream * _gelu_and_slope(x)[1]
+    return outputs, lambda upstream: upstream * slope
+
+
+def _gelu_and_slope(x):
     values = tf.cast(x, tf.float32)
-    outputs = 0.5 * values * (1.0 + _gelu_tanh(values, tf.square(values)))
-    return tf.cast(outputs, x.dtype), lambda upstream: _gelu_gradient(x, upstream)
-
-
-def _gelu_tanh(values, squares):
-    return tf.tanh(values * (_GELU_LINEAR + _GELU_CUBIC * squares))
-
-
-@one_pass
-def _gelu_gradient(x, upstream):
-    values, incoming = tf.cast(x, tf.float32), tf.cast(upstream, tf.float32)
-    squares = tf.square(values)
-    tanh = _gelu_tanh(values, squares)
-    slope = _GELU_LINEAR + 3.0 * _GELU_CUBIC * squares
-    slope = 0.5 * (1.0 + tanh) * (1.0 + values * slope * (1.0 - tanh))
-    return tf.cast(incoming * slope, x.dtype)
+    inner = _GELU_LINEAR + _GELU_CUBIC * tf.square(values)
+    share = 0.5 * tf.tanh(values * inner) + 0.5
+    outputs = values * share
+    # The share's own slope is 2 share (1 - share) times that of `values * inner`.
+    slope = share + (outputs - outputs * share) * (6.0 * inner - 4.0 * _GELU_LINEAR)
+    return tf.cast(outputs, x.dtype), tf.cast(slope, x.dtype)
 
 
 @tf.custom_gradient
@@ -74,7 +72,6 @@ def layer_norm(x, gamma, beta):
     return outputs, gradient
 
 
-@one_pass
 def _layer_norm_gradient(x, mean, scale, gamma, upstream):
     incoming = tf.cast(upstream, tf.float32)
     normal = (tf.cast(x, tf.float32) - mean) * scale
@@ -96,39 +93,34 @@ def attend(query, key, value, mask_logits, drop, again=False):
     Args:
       query, key, value: [B, S, N, D].
       mask_logits: float32 [B, 1, 1, S], added to the logits; gets no gradient.
-      drop: tensor [B, N, S, S] -> the same, some zeroed and the rest scaled; the same
-        ones each time.
-      again: whether the backward pass computes the probabilities again, from query and
-        key and one number a row, instead of keeping them.
+      drop: float32 [B, N, S, S] -> the same with some zeroed, always the same ones.
+      again: whether the backward pass computes the probabilities again, from query, key
+        and a number a row, instead of keeping them.
     Returns:
       [B, S, N, D].
     """
-    parts, axes, other_axes = [query, key, value], "BSND", "BTND"
+    parts, axes, others = [query, key, value], "BSND", "BTND"
     if not compiled_by_xla():
         # XLA multiplies along axes wherever they stand. Off it `einsum` transposes for
         # each product, forward and backward, so here it is done once.
         parts = [tf.transpose(part, [0, 2, 1, 3]) for part in parts]
-        axes, other_axes = "BNSD", "BNTD"
+        axes, others = "BNSD", "BNTD"
     scale = query.shape[-1] ** -0.5
-    dtype = query.dtype
 
     def per_pair(rows, columns):
-        return tf.einsum(f"{axes},{other_axes}->BNST", rows, columns)
-
-    def logits_of(query, key):
-        return tf.cast(per_pair(query, key), tf.float32) * scale + mask_logits
+        pairs = tf.einsum(f"{axes},{others}->BNST", rows, columns)
+        return tf.cast(pairs, tf.float32)
 
     def per_row(pairs, columns):
-        pairs = tf.cast(pairs, dtype)
-        return tf.einsum(f"BNST,{other_axes}->{axes}", pairs, columns)
+        pairs = tf.cast(pairs, columns.dtype)
+        return tf.einsum(f"BNST,{others}->{axes}", pairs, columns)
 
     def per_column(pairs, rows):
-        pairs = tf.cast(pairs, dtype)
-        return tf.einsum(f"BNST,{axes}->{other_axes}", pairs, rows)
+        return tf.einsum(f"BNST,{axes}->{others}", tf.cast(pairs, rows.dtype), rows)
 
     @tf.custom_gradient
     def forward(query, key, value):
-        logits = logits_of(query, key)
+        logits = per_pair(query, key) * scale + mask_logits
         if again:
             total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
             probabilities = tf.exp(logits - total)
@@ -139,23 +131,18 @@ def attend(query, key, value, mask_logits, drop, again=False):
         def gradient(upstream):
             kept = probabilities
             if again:
-                kept = tf.exp(logits_of(*after(upstream, (query, key))) - total)
+                pairs = per_pair(*after(upstream, (query, key)))
+                kept = tf.exp(pairs * scale + mask_logits - total)
             value_gradient = per_column(drop(kept), upstream)
             along = tf.cast(context, tf.float32) * tf.cast(upstream, tf.float32)
             along = tf.einsum(f"{axes}->BNS", along)[..., tf.newaxis]
-            dropped = drop(tf.cast(per_pair(upstream, value), tf.float32))
-            slope = _softmax_gradient(dropped, along, kept, scale, dtype)
+            slope = (drop(per_pair(upstream, value)) - along) * kept * scale
             return per_row(slope, key), per_column(slope, query), value_gradient
 
         return context, gradient
 
     context = forward(*parts)
     return context if axes == "BSND" else tf.transpose(context, [0, 2, 1, 3])
-
-
-@one_pass
-def _softmax_gradient(upstream, along, probabilities, scale, dtype):
-    return tf.cast((upstream - along) * probabilities * scale, dtype)
 
 
 _ACTIVATIONS = {

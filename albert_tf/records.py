@@ -292,13 +292,17 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
     try:
         metadata = json.loads(sidecar.read_text(encoding="utf-8"))
         version = metadata["format_version"]
-        metadata["rows"] = int(metadata["rows"])
+        _check_count("rows", metadata["rows"])
+        _check_count("bytes", metadata.get("bytes", 0))
         metadata["features"] = {
-            name: Feature(tuple(spec["shape"]), spec["dtype"])
+            name: _feature_of_json(name, spec)
             for name, spec in metadata["features"].items()
         }
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{sidecar} is not a record sidecar ({error!r}).") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{sidecar} is not a record sidecar ({error!r}): copy it again, or make "
+            "the records again."
+        ) from error
     if version != FORMAT_VERSION:
         raise ValueError(
             f"{sidecar} has format_version {version}, this release reads "
@@ -311,6 +315,20 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
             "copy both again, or remove both and make the records again."
         )
     return metadata
+
+
+def _check_count(name: str, value: Any) -> None:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{name} must be a whole number from 0. Received {value!r}")
+
+
+def _feature_of_json(name: str, spec: Mapping[str, Any]) -> Feature:
+    for size in spec["shape"]:
+        if size is not None:
+            _check_count(f"each size of {name}", size)
+    if spec["dtype"] not in ("int64", "float32", "string"):
+        raise ValueError(f"no rows have the dtype {spec['dtype']!r} of {name}")
+    return Feature(tuple(spec["shape"]), spec["dtype"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -490,6 +508,22 @@ def find_corruption(paths: Sequence[str]) -> tuple[str, int] | None:
         offset = record_bytes.find_damage(path)
         if offset is not None:
             return str(path), offset
+    return None
+
+
+def find_miscount(
+    paths: Sequence[str], rows: Sequence[int]
+) -> tuple[str, int, int] | None:
+    """The first file with other than so many rows; how many it should have, and has.
+
+    Raises:
+      ValueError: a file is damaged.
+    """
+    for path, expected in zip(paths, rows, strict=True):
+        with open(path, "rb") as file:
+            found = sum(1 for _ in record_bytes.read_examples(file))
+        if found != expected:
+            return str(path), expected, found
     return None
 
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
-
-from albert_tf.compilation import compiled_by_xla
+from tensorflow.python.ops import control_flow_util
 
 
 def recompute(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
@@ -33,6 +32,12 @@ def recompute(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
         return function(*arguments), gradient
 
     return forward(*inputs)
+
+
+def compiled_by_xla() -> bool:
+    """Whether XLA compiles what is being traced, as it does on TPUs."""
+    graph = tf.compat.v1.get_default_graph()
+    return control_flow_util.GraphOrParentsInXlaContext(graph)
 
 
 def after(upstream, tensors):

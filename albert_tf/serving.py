@@ -16,7 +16,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer
 
-_IDS = ("input_ids", "input_mask", "segment_ids")
+IDS = ("input_ids", "input_mask", "segment_ids")
 _EXAMPLE_TEXT = "The first request pays for what the others find ready."
 
 
@@ -109,7 +109,7 @@ class ServedModel(tf.Module):
           length: pieces in a row, at most.
         """
         length = min(length, self._longest)
-        row = {name: np.zeros((size, length), np.int32) for name in _IDS}
+        row = {name: np.zeros((size, length), np.int32) for name in IDS}
         row["input_mask"] += 1
         example = tf.train.Example()
         for name, values in row.items():
@@ -144,12 +144,12 @@ class ServedModel(tf.Module):
         return found
 
     def _of_ids(self, dtype):
-        specs = [tf.TensorSpec([None, None], dtype, name=name) for name in _IDS]
+        specs = [tf.TensorSpec([None, None], dtype, name=name) for name in IDS]
 
         @tf.function(input_signature=specs)
         def ids(input_ids, input_mask, segment_ids):
             values = (input_ids, input_mask, segment_ids)
-            batch = {n: tf.cast(v, tf.int32) for n, v in zip(_IDS, values, strict=True)}
+            batch = {n: tf.cast(v, tf.int32) for n, v in zip(IDS, values, strict=True)}
             return self.answer(batch)
 
         return ids
@@ -159,7 +159,7 @@ class ServedModel(tf.Module):
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
         def examples(examples):
-            spec = {name: tf.io.RaggedFeature(tf.int64) for name in _IDS}
+            spec = {name: tf.io.RaggedFeature(tf.int64) for name in IDS}
             parsed = tf.io.parse_example(examples, spec)
             pieces = parsed["input_ids"]
             batch = {"input_ids": pieces.to_tensor()}

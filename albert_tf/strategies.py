@@ -5,6 +5,7 @@ So whatever shall be joined is asked first, with limits of our own.
 """
 
 import contextlib
+import faulthandler
 import json
 import os
 import re
@@ -23,6 +24,9 @@ _TPU_PATIENCE_SECONDS = 12
 # Workers of one cluster may be started minutes apart.
 _WORKER_PATIENCE_SECONDS = 600
 _SECONDS_BETWEEN_CALLS = 0.5
+# Between the moment when all of them are seen and that when TensorFlow has joined them,
+# which takes a second, and longer where it must wake GPUs.
+_JOIN_PATIENCE_SECONDS = 120
 # How TensorFlow's collective operations report that another worker is gone.
 _WORKER_LOST = re.compile(r"Collective ops is aborted by: (.*)")
 _WORKER_NAME = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
@@ -175,11 +179,33 @@ def _read_cluster(text: str) -> tuple[dict[str, list[str]], str, int] | None:
 def _join_workers(cluster: Mapping[str, list[str]], job: str, index: int):
     """The strategy of a cluster whose workers are all there."""
     _wait_for_workers(cluster, job, index)
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with _at_most(_JOIN_PATIENCE_SECONDS):
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
     if threading.current_thread() is threading.main_thread():
         # TensorFlow has taken SIGTERM and does nothing on it: Python's again.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
     return strategy
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Ends the process, exit code 1, if the body lasts longer.
+
+    While TensorFlow joins workers it holds the interpreter, takes SIGTERM, and waits
+    for an hour for one that died meanwhile. What remains is a timer that needs no
+    Python; it can say nothing, so that is said before.
+    """
+    print(
+        f"Joining the workers of TF_CONFIG, {seconds} s at most. If this is the last "
+        "line, one of them died just then: see its log, start all of them again.",
+        flush=True,
+    )
+    with open(os.devnull, "w") as nowhere:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 def _wait_for_workers(cluster, job, index) -> None:

@@ -48,6 +48,11 @@ class TrainStep:
             else self._accumulate
         )
 
+    @property
+    def model(self) -> tf_keras.Model:
+        """What it trains."""
+        return self._model
+
     def __call__(self, features: Mapping, seed: tf.Tensor) -> dict[str, tuple]:
         """Updates the model.
 

@@ -6,8 +6,9 @@ summaries and evaluations between.
 
 import contextlib
 import dataclasses
+import errno
 import json
-import signal
+import os
 import tempfile
 import zlib
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from typing import Any
 import orbit
 import tensorflow as tf
 
-from albert_tf import batches, checkpoints, optimization, strategies
+from albert_tf import batches, checkpoints, locks, optimization, strategies
 from albert_tf.best import BestWeights
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.loop import Evaluator, Trainer
@@ -29,12 +30,15 @@ from albert_tf.records import (
     write_json,
     write_whole,
 )
+from albert_tf.stopping import StopSignals
 from albert_tf.tasks import Task
 from albert_tf.train_step import precision_policy
 
 # So many steps in a row whose gradient is not finite mean that a run is lost.
 MAX_SKIPPED_IN_A_ROW = 10
 SETTINGS_FILE = "settings.json"
+# Held while a run trains into its folder; locks of a killed run end with it.
+LOCK_FILE = ".lock"
 PRE_EMPTED = "pre-empted"
 # Settings of the loop that decide the weights; the others may change on resuming.
 _DECISIVE = ("train_batch_size", "precision", "random_seed")
@@ -74,7 +78,8 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     """Trains, resuming what the output folder holds, and evaluates.
 
     SIGTERM, to any worker, stops the training at the end of a loop, with a checkpoint;
-    the results then say `pre-empted`.
+    the results then say `pre-empted`. So does SIGINT, Ctrl-C's; a second one interrupts
+    at once.
 
     Returns:
       What `results.json` holds: `global_step`, the metrics, `train`, the last loop's
@@ -84,7 +89,9 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
         start an evaluation from; a checkpoint that does not match the model or is
         damaged; a damaged record; workers that were told different things; a run whose
         gradients are not finite.
-      OSError: the output folder cannot be written; another worker is lost.
+      OSError: the output folder cannot be written, or another run trains into it;
+        another worker is lost.
+      KeyboardInterrupt: SIGINT came; all is saved.
     """
     chief = strategies.is_chief(strategy)
     with contextlib.ExitStack() as stack:
@@ -97,7 +104,10 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
             if chief
             else stack.enter_context(tempfile.TemporaryDirectory())
         )
-        folder.mkdir(parents=True, exist_ok=True)
+        _make_folder(folder)
+        if chief and job.train_rows:
+            lock = locks.exclusive(str(folder / LOCK_FILE), f"training into {folder}")
+            stack.enter_context(lock)
         session = _Session(job, strategy, folder)
         session.check_settings()
         strategies.require_equal(
@@ -129,7 +139,22 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
             write_json(folder / "results.json", results)
         # No worker leaves, and is taken for lost, before all of them are done.
         strategies.gather(strategy, session.step)
+    if session.stop_signals.interrupted:
+        raise KeyboardInterrupt
     return results
+
+
+def _make_folder(folder: Path) -> None:
+    """Raises OSError where no files can be made in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise OSError(
+            f"--output_dir {folder} cannot be used ({error.strerror}): give a folder "
+            "that can be written."
+        ) from error
 
 
 def _with_earlier(file: Path, results: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +178,7 @@ class _Session:
     def __init__(self, job: Job, strategy, folder: Path):
         self._job, self._strategy, self._folder = job, strategy, folder
         self._config = job.train_config
-        self._stop_signal = False
+        self.stop_signals = StopSignals()
         self._stop_status = ""
         self._last_report: dict[str, float] = {}
         self._evaluation: tuple[int, dict] | None = None
@@ -347,7 +372,7 @@ class _Session:
         if not self._latest_checkpoint() and not self.step:
             controller.save_checkpoint()
         status = "finished"
-        with self._listen_for_sigterm():
+        with self.stop_signals:
             try:
                 self._train_and_evaluate()
             except _StopTraining as stop:
@@ -384,7 +409,7 @@ class _Session:
         hours = self._config.max_train_hours
         late = hours and self._trainer.train_seconds.numpy() >= hours * 3600
         # One worker's signal stops all; the others' clocks may be a little behind.
-        vote = 2 if self._stop_signal else int(late)
+        vote = 2 if self.stop_signals else int(late)
         verdict = max(strategies.gather(self._strategy, vote))
         self._stop_status = ("", "out of time", PRE_EMPTED)[verdict]
 
@@ -392,21 +417,6 @@ class _Session:
         """Ends orbit's loop between two of ours, so that the last one is logged."""
         if self._stop_status and self.step < self._job.optimizer_config.num_train_steps:
             raise _StopTraining(self._stop_status)
-
-    @contextlib.contextmanager
-    def _listen_for_sigterm(self):
-        def remember(*_):
-            self._stop_signal = True
-
-        try:
-            previous = signal.signal(signal.SIGTERM, remember)
-        except ValueError:  # not in the main thread: whoever runs us listens
-            yield
-            return
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, previous)
 
     def evaluate(self) -> dict[str, Any]:
         """Evaluates the weights as they are; once a step."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf import records
-from data_prep.locks import exclusive
+from albert_tf.locks import exclusive
 from data_prep.outputs import Outputs
 from data_prep.runs import (
     RowBlock,
@@ -226,7 +226,7 @@ def _work_place(text_folder: str, path: str, number: int) -> Iterator[tuple[str,
     folder, name = os.path.split(path)
     runs = os.path.join(text_folder, f"rows-{number:05d}")
     partial = os.path.join(folder, f".{name}.partial")
-    with exclusive(f"{runs}.lock", path):
+    with exclusive(f"{runs}.lock", f"making {path}"):
         # What a killed run left. Its names are not used again, since a worker of it
         # may still be about to write.
         for left in glob.glob(glob.escape(runs) + "-*"):

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.locks import share_lock, try_lock
 from albert_tf.tokenization import AlbertTokenizer
 from data_prep import corpus
 from data_prep.lines import Part
-from data_prep.locks import share_lock, try_lock
 from data_prep.parts import InputFile, check_unchanged, divide
 from data_prep.segmenter import SEGMENTERS, SegmentingTokenizer
 from data_prep.statistics import Statistics

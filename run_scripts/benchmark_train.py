@@ -3,9 +3,14 @@
     python run_scripts/benchmark.py train --precisions=float32,bfloat16 \
         --albert_config_files=configs/albert_base.json --batch_sizes=8
 
-Every combination of the lists is a line of the table. `share` is the step's rate, at 6
-operations a weight and piece, embeddings and attention left out, over that of the
-product of two 2048-square matrices in the same minutes and precision.
+Every combination of the lists is a line of the table. `share` is the step's rate over
+that of the product of two 2048-square matrices in the same minutes and precision. A
+step's operations are those of all its matrix products, attention's and the heads' as
+well, and of nothing else (`costs.forward_operations`, three times). `by CPU time` is
+the same by processor seconds, which other programs on the machine disturb less.
+
+With bert_large.json among the configurations `speed` is the rows a processor second
+beside its rows in the same run, and `paper` what Table 2 of the paper has for TPUs.
 """
 
 import dataclasses
@@ -16,6 +21,7 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -28,6 +34,16 @@ FLAGS = flags.FLAGS
 # Side of the square matrices whose product is the yardstick.
 _YARDSTICK_SIDE = 2048
 
+# Table 2 of the paper: data throughput beside BERT-large's, on TPUs.
+_PAPER_SPEEDS = {
+    "bert_base": 4.7,
+    "bert_large": 1.0,
+    "albert_base": 5.6,
+    "albert_large": 1.7,
+    "albert_xlarge": 0.6,
+    "albert_xxlarge": 0.3,
+}
+
 _COLUMNS = (
     ("model", 16),
     ("precision", 10),
@@ -38,6 +54,9 @@ _COLUMNS = (
     ("GFLOP/s", 8),
     ("matmul GFLOP/s", 15),
     ("share", 6),
+    ("by CPU time", 12),
+    ("speed", 6),
+    ("paper", 6),
     ("peak MB", 8),
 )
 
@@ -104,14 +123,6 @@ def _cases_of_flags() -> list[Case]:
     return todo
 
 
-def applied_weights(config: AlbertConfig) -> int:
-    """Weights of the blocks, each as often as layers apply it; base: 85.1 million."""
-    hidden, inner = config.hidden_size, config.intermediate_size
-    matrices = 4 * hidden * hidden + 2 * hidden * inner
-    vectors = 9 * hidden + inner
-    return config.num_hidden_layers * config.inner_group_num * (matrices + vectors)
-
-
 def benchmark_train(todo: Sequence[Case]) -> list[dict[str, Any]]:
     """Measures each case in a process of its own, so that its memory is its own.
 
@@ -153,7 +164,7 @@ def _measure(case: Case) -> dict[str, Any]:
     """Times steps and matrix products in turn: what slows one slows the other."""
     import tensorflow as tf
 
-    from albert_tf import records, train_step
+    from albert_tf import costs, records, train_step
     from albert_tf.tasks import PRETRAINING
 
     train, config = case.train_config, AlbertConfig.from_json(case.config_file)
@@ -165,21 +176,27 @@ def _measure(case: Case) -> dict[str, Any]:
     specs = train_step.batch_specs(features, train.train_batch_size)
     batch = _random_batch(specs, config, case.max_seq_length)
     seed = tf.constant([train.random_seed, 0])
-    run_step = tf.function(lambda: step(batch, seed)["gradient_norm"])
+    run_step = tf.function(lambda: step(batch, seed)["gradient_norm"][0])
 
     shape = [_YARDSTICK_SIDE] * 2
     matrix = tf.cast(tf.random.stateless_normal(shape, [1, 2]), train.precision)
     multiply = tf.function(lambda: tf.matmul(matrix, matrix))
-    for warm in (run_step, run_step, multiply, multiply):
-        _seconds(warm)
-    times = [(_seconds(run_step), _seconds(multiply)) for _ in range(case.steps)]
+    _seconds(run_step), _seconds(multiply)
+    # As many products as last a step: quiet moments must be as rare for both.
+    repeats = max(1, round(_seconds(run_step)[0] / _seconds(multiply)[0]))
+    times = [
+        (*_seconds(run_step), *_seconds(multiply, repeats)) for _ in range(case.steps)
+    ]
 
-    tokens = train.train_batch_size * case.max_seq_length
-    step_flops = 6 * applied_weights(config) * tokens
-    product_flops = 2 * _YARDSTICK_SIDE**3
+    forward = costs.forward_operations(
+        config, case.max_seq_length, case.max_predictions_per_seq
+    )
+    # The backward pass multiplies for the inputs and for the weights.
+    step_flops = 3 * forward * train.train_batch_size
+    product_flops = 2 * _YARDSTICK_SIDE**3 * repeats
     # Others only add to a time, so the least of many is the machine's own.
-    fastest, fastest_product = (min(column) for column in zip(*times, strict=True))
-    share = step_flops / fastest / (product_flops / fastest_product)
+    fastest, busy, fastest_product, busy_product = map(min, zip(*times, strict=True))
+    work = step_flops / product_flops
     return {
         "model": case.config_file,
         "precision": train.precision,
@@ -188,11 +205,13 @@ def _measure(case: Case) -> dict[str, Any]:
         "rows": train.train_batch_size,
         "max_seq_length": case.max_seq_length,
         "steps_per_second": 1 / fastest,
-        "median_steps_per_second": 1 / statistics.median(t for t, _ in times),
+        "median_steps_per_second": 1 / statistics.median(t[0] for t in times),
         "examples_per_second": train.train_batch_size / fastest,
+        "examples_per_processor_second": train.train_batch_size / busy,
         "gflops_per_second": step_flops / fastest / 1e9,
         "matmul_gflops_per_second": product_flops / fastest_product / 1e9,
-        "share_of_matmul": share,
+        "share_of_matmul": work * fastest_product / fastest,
+        "share_of_matmul_by_processor_time": work * busy_product / busy,
         "peak_memory_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         / 1e3,
     }
@@ -219,23 +238,43 @@ def _random_batch(specs, config: AlbertConfig, max_seq_length: int) -> dict:
     }
 
 
-def _seconds(function: Callable) -> float:
-    """How long it takes until the result is there."""
-    import tensorflow as tf
+def _seconds(function: Callable, repeats: int = 1) -> tuple[float, float]:
+    """Wall clock and processor time until the results are there."""
+    began, busy = time.perf_counter(), time.process_time()
+    for _ in range(repeats):
+        result = function()
+    # A number of each tensor: reading all of it is not what is measured.
+    float(result[(0,) * result.shape.rank])
+    return time.perf_counter() - began, time.process_time() - busy
 
-    began = time.perf_counter()
-    for tensor in tf.nest.flatten(function()):
-        tensor.numpy()
-    return time.perf_counter() - began
+
+def _model_name(result: dict[str, Any]) -> str:
+    return Path(result["model"]).stem
+
+
+def _speed(result: dict[str, Any], results: Sequence[dict[str, Any]]) -> float | None:
+    """Rows a processor second, over those of BERT-large in the same kind of step."""
+
+    def kind(other):
+        names = ("precision", "rematerialize", "jit_compile", "rows")
+        return [other[name] for name in names]
+
+    for other in results:
+        if _model_name(other) == "bert_large" and kind(other) == kind(result):
+            name = "examples_per_processor_second"
+            return result[name] / other[name]
+    return None
 
 
 def benchmark_table(results: Sequence[dict[str, Any]]) -> str:
     """The results as text, a line each, and as a line of JSON."""
     rows = [[name for name, _ in _COLUMNS]]
     for result in results:
+        model = _model_name(result)
+        speed = _speed(result, results)
         rows.append(
             [
-                result["model"].rsplit("/", 1)[-1].removesuffix(".json"),
+                model,
                 result["precision"],
                 result["rematerialize"] + ("+XLA" if result["jit_compile"] else ""),
                 result["rows"],
@@ -244,6 +283,9 @@ def benchmark_table(results: Sequence[dict[str, Any]]) -> str:
                 f"{result['gflops_per_second']:.0f}",
                 f"{result['matmul_gflops_per_second']:.0f}",
                 f"{result['share_of_matmul']:.0%}",
+                f"{result['share_of_matmul_by_processor_time']:.0%}",
+                f"{speed:.2f}" if speed else "-",
+                _PAPER_SPEEDS.get(model, "-"),
                 f"{result['peak_memory_megabytes']:,.0f}",
             ]
         )

@@ -7,6 +7,8 @@ One that was trained for a task gives that task's answers, from ids, tf.Examples
 text; of others it is the encoder. EXPORT_DIR gets the next version, 1, 2, and so on.
 """
 
+import dataclasses
+
 from absl import flags
 
 import common_flags
@@ -19,28 +21,15 @@ def main():
     from albert_tf.config import AlbertConfig
 
     folder = model_folder.read(FLAGS.model)
-    config = folder.config
     if FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
-    if config is None:
+        folder = dataclasses.replace(folder, config=config)
+    if folder.config is None:
         raise FileNotFoundError(
             f"No albert_config.json beside {folder.checkpoint}: pass "
             "--albert_config_file."
         )
-    text = FLAGS.text_signature
-    if text is None:
-        text = folder.vocabulary is not None
-    tokenizer = folder.tokenizer() if text else None
-    settings = tokenizer.metadata() if tokenizer else folder.tokenizer_settings
-    exported = export.ExportedModel(
-        config=config,
-        checkpoint=folder.checkpoint,
-        task=folder.task,
-        tokenizer=tokenizer,
-        tokenizer_settings=settings,
-        scores=folder.scores,
-        precision=FLAGS.precision,
-    )
+    exported = export.of_folder(folder, FLAGS.text_signature, FLAGS.precision)
     version, report = export.export_model(
         exported, FLAGS.export_dir, FLAGS.model_version
     )
@@ -48,10 +37,20 @@ def main():
         f"Exported {folder.checkpoint} to {version}: {len(report.loaded)} variables, "
         f"{len(report.unused)} of its heads left out."
     )
-    if not text and folder.vocabulary is None:
-        print("Without the signature `text`: no vocabulary lies beside the weights.")
+    if not exported.tokenizer:
+        print("Without the signature `text`: tokenization is left to the client.")
+    if FLAGS.tflite:
+        from albert_tf import tflite
+
+        # Last: whatever becomes of it, the SavedModel is there.
+        differences = tflite.export_tflite(exported, FLAGS.tflite, FLAGS.tflite_length)
+        print(f"{FLAGS.tflite}: within {max(differences.values()):.2g} of the model.")
 
 
 if __name__ == "__main__":
     common_flags.define_export_flags()
+    flags.DEFINE_string("tflite", "", "TensorFlow Lite file to write as well.")
+    flags.DEFINE_integer(
+        "tflite_length", 128, "Pieces that a TensorFlow Lite model takes, with padding."
+    )
     common_flags.run(main)

@@ -45,6 +45,11 @@ def define_fine_tuning_flags(**defaults) -> None:
         "num_runs", 1, "Runs from so many seeds; results.json has their median."
     )
     flags.DEFINE_string(
+        "export_dir",
+        "",
+        "Export the best weights there at the end, as export_saved_model.py does.",
+    )
+    flags.DEFINE_string(
         "cache_dir", "", "Where converted rows are kept. Empty: OUTPUT_DIR/cache."
     )
     _define_start_flags()
@@ -237,6 +242,7 @@ def run(task, model: Model, task_facts: dict[str, Any], sets: dict, train_rows=N
         results = fine_tuning.evaluate(job, strategy, sets)
         for name, report in results.items():
             print(f"{name}: {report}", flush=True)
+        _export(model.checkpoint)
         return results
     if FLAGS.learning_rate > _HIGH_LEARNING_RATE and FLAGS.optimizer == "adamw":
         print(
@@ -244,7 +250,21 @@ def run(task, model: Model, task_facts: dict[str, Any], sets: dict, train_rows=N
             "1e-5 to 5e-5 of fine-tuning: large models collapse.",
             flush=True,
         )
-    return fine_tuning.train(job, FLAGS.num_runs, strategy, sets)
+    results = fine_tuning.train(job, FLAGS.num_runs, strategy, sets)
+    if results.get("status") != training.PRE_EMPTED:
+        _export(FLAGS.output_dir)
+    return results
+
+
+def _export(model: str) -> None:
+    """Exports a model if told to."""
+    if not FLAGS.export_dir:
+        return
+    from albert_tf import export, model_folder
+
+    exported = export.of_folder(model_folder.read(model))
+    version, _ = export.export_model(exported, FLAGS.export_dir)
+    print(f"Exported to {version}.", flush=True)
 
 
 def _optimizer_config(train_rows):

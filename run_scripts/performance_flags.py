@@ -40,7 +40,10 @@ def define_preflight_flags() -> None:
 def define_train_benchmark_flags() -> None:
     """Which training steps are measured; every combination of the lists is."""
     flags.DEFINE_list(
-        "albert_config_files", None, "Shapes of models, JSON; see configs/.", True
+        "albert_config_files",
+        None,
+        "Shapes of models, JSON; see configs/.",
+        required=True,
     )
     flags.DEFINE_list("precisions", ["float32", "bfloat16"], "As --precision.")
     flags.DEFINE_list("rematerializations", ["none"], "As --rematerialize.")

@@ -2,11 +2,13 @@
 
     python run_scripts/tpu_compiler.py STEP.mlir v3:2x2 v4:2x2x1 v5e:2x2
 
+Without arguments it prints which of the libraries that it needs are missing.
 `tpu_preflight.py` runs this in a process of its own: it needs jax and libtpu, whose
 libraries must not meet TensorFlow's in one process, and may live in another
 environment. The text of the step is all that passes between the two.
 """
 
+import importlib.util
 import json
 import os
 import re
@@ -20,7 +22,11 @@ os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
 # No chip is used, so several of these processes do not disturb each other.
 os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 
-_OUT_OF_MEMORY = re.compile(r"Used ([\d.]+)([MG]) of ([\d.]+)([MG]) hbm")
+# Found at the end, or sooner where temporaries alone are too many.
+_OUT_OF_MEMORY = re.compile(
+    r"(?:Used |HLO temporaries \()([\d.]+)([MG])(?: of |\) exceeds available HBM \()"
+    r"([\d.]+)([MG])"
+)
 _UNITS = {"M": 2**20, "G": 2**30}
 
 
@@ -92,14 +98,16 @@ def compile_step(stablehlo: str, topology_name: str) -> dict:
 
 
 def main():
+    if len(sys.argv) == 1:
+        names = ("jax", "libtpu")
+        print(json.dumps([n for n in names if not importlib.util.find_spec(n)]))
+        return
     file, *topology_names = sys.argv[1:]
     with open(file, encoding="utf-8") as opened:
         stablehlo = opened.read()
     for name in topology_names:
         try:
             figures = compile_step(stablehlo, name)
-        except ModuleNotFoundError as error:
-            figures = {"missing": error.name}
         except Exception as error:  # whatever the compiler raises is the answer
             figures = {"error": str(error)}
         print(json.dumps({"topology": name, **figures}), flush=True)

@@ -6,8 +6,9 @@
 
 Says whether the step fits a core's memory, what it computes and moves, how long it
 takes at least, and how many days 125,000 steps of 4,096 rows take then. The compiler
-sees one core: sums over cores are not in its figures. `--find_batch` finds the largest
-batch that fits.
+sees one core: sums over cores are not in its figures. Of several accumulation steps it
+counts the work of one, and the memory of all. `--find_batch` finds the largest batch
+that fits.
 """
 
 import json
@@ -36,6 +37,7 @@ def main():
             "--max_seq_length or use a model made for longer input."
         )
     topologies = [tpu_report.check_topology(name) for name in FLAGS.topology]
+    tpu_report.check_compiler(FLAGS.compiler_python)
     step = _build_step(config)
     print(tpu_report.HEADER, flush=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -49,10 +51,12 @@ def main():
             print(report.line(), flush=True)
             return report
 
+        rows = FLAGS.batch_per_core
         for topology in topologies:
-            report = measure(topology, FLAGS.batch_per_core)
+            report = measure(topology, rows)
             if FLAGS.find_batch:
                 report = tpu_report.find_largest(measure, report)
+                rows = report.rows  # close to the next one's
             print(json.dumps(report.values()), flush=True)
 
 

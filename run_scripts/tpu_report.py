@@ -1,6 +1,7 @@
 """What the TPU compiler's figures mean: whether a step fits, and how long it takes."""
 
 import dataclasses
+import itertools
 import json
 import subprocess
 from collections.abc import Callable
@@ -12,6 +13,8 @@ PAPER_STEPS, PAPER_BATCH = 125_000, 4096
 
 # Beyond these many rows a core a search stops: the figures hardly change.
 _MOST_ROWS = 1024
+# After so many guesses a search halves what is left.
+_GUESSES_BY_MEMORY = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,39 +73,55 @@ def check_topology(name: str) -> str:
     return name
 
 
+def check_compiler(python: str) -> None:
+    """Makes sure that an interpreter has jax and libtpu.
+
+    Raises:
+      ValueError: it has not, or does not run.
+    """
+    missing = json.loads(_run_compiler(python))
+    if missing:
+        raise ValueError(
+            f"The TPU compiler needs {' and '.join(missing)}, which {python} does not "
+            "have: pip install jax libtpu (x86-64 Linux), or name a Python that has "
+            "them with --compiler_python."
+        )
+
+
 def compile_step(file: Path, topology: str, python: str) -> dict[str, Any]:
     """Figures of `tpu_compiler.py`, from a process of its own.
 
     Args:
       file: StableHLO text.
       topology: checked name.
-      python: interpreter that has jax and libtpu.
+      python: checked interpreter.
     Raises:
-      ValueError: they are missing, or the compiler refuses the step or the topology.
+      ValueError: the compiler refuses the step or the topology.
     """
-    compiler = Path(__file__).with_name("tpu_compiler.py")
-    try:
-        done = subprocess.run(
-            [python, str(compiler), str(file), topology], capture_output=True, text=True
+    figures = json.loads(_run_compiler(python, str(file), topology))
+    if "error" in figures:
+        raise ValueError(
+            f"The compiler refuses {topology} ({figures['error'][:300]}): check "
+            "--topology."
         )
+    return figures
+
+
+def _run_compiler(python: str, *arguments: str) -> str:
+    """The last line that it prints."""
+    command = [python, str(Path(__file__).with_name("tpu_compiler.py")), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
     except OSError as error:
         raise ValueError(
             f"--compiler_python {python!r} does not run: {error}"
         ) from None
-    lines = done.stdout.splitlines()
-    figures = json.loads(lines[-1]) if done.returncode == 0 and lines else {}
-    if "missing" in figures:
+    if done.returncode or not done.stdout:
         raise ValueError(
-            f"The TPU compiler needs the library {figures['missing']!r}, which "
-            f"{python} does not have: pip install jax libtpu (x86-64 Linux), or name "
-            "a Python that has them with --compiler_python."
+            f"The TPU compiler stopped with code {done.returncode} (its last words: "
+            f"{done.stderr.strip()[-300:]!r}): a kill means too little memory here."
         )
-    if "hbm_bytes" not in figures:
-        said = figures.get("error") or done.stderr.strip()[-300:] or "nothing"
-        raise ValueError(
-            f"The compiler refuses {topology} ({said[:300]}): check --topology."
-        )
-    return figures
+    return done.stdout.splitlines()[-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,7 +202,10 @@ class Report:
 
 
 def find_largest(measure: Callable[[str, int], Report], first: Report) -> Report:
-    """The report of the most rows that fit: a multiple of 8, or a power of 2 below.
+    """The report of the most rows that fit, to a multiple of 8; below, a power of 2.
+
+    A compilation takes minutes, so the next guess is where the last one's memory, which
+    grows evenly with rows, would reach the core's.
 
     Args:
       measure: (topology, rows) -> report.
@@ -191,29 +213,33 @@ def find_largest(measure: Callable[[str, int], Report], first: Report) -> Report
     Raises:
       ValueError: a single row does not fit.
     """
-    largest, too_many = None, None
-    rows, report = first.rows, first
-    while rows:
+    largest, too_many = None, _MOST_ROWS + 1
+    report, fixed, limit = first, 0, first.core.hbm_bytes
+    for guesses in itertools.count():
         if report.fits:
-            largest, rows = report, rows * 2 if too_many is None else 0
+            largest = report
+            fixed = report.figures.get("argument_bytes", 0)
         else:
-            too_many, rows = rows, rows // 2 if largest is None else 0
-        if rows > _MOST_ROWS:
+            too_many = report.rows
+            # The compiler keeps some of the memory for itself.
+            limit = report.figures.get("hbm_limit_bytes", limit)
+        least = largest.rows if largest else 0
+        if too_many <= 8:
+            rows = 2 ** ((too_many - 1).bit_length() - 1) if too_many > 1 else 0
+        else:
+            guess = (least + too_many) // 2
+            if guesses < _GUESSES_BY_MEMORY:
+                room = limit - fixed
+                used = max(report.figures["hbm_bytes"] - fixed, 1)
+                guess = int(report.rows * room / used)
+            highest = (too_many - 1) // 8 * 8
+            rows = min(max(guess // 8 * 8, least // 8 * 8 + 8), highest)
+        if rows <= least:
             break
-        if rows:
-            report = measure(first.topology, rows)
+        report = measure(first.topology, rows)
     if largest is None:
         raise ValueError(
             f"A single row does not fit a core of {first.topology}: use a shorter "
             "--max_seq_length or --rematerialize=block."
         )
-    while too_many is not None:
-        middle = (largest.rows + too_many) // 2 // 8 * 8
-        if middle <= largest.rows:
-            break
-        report = measure(first.topology, middle)
-        if report.fits:
-            largest = report
-        else:
-            too_many = middle
     return largest

@@ -252,6 +252,30 @@ def test_a_sidecar_that_is_not_ours_is_refused_in_one_line(content, tmp_path):
     assert str(sidecar) in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rows", -5),
+        ("rows", 2.5),
+        ("rows", "5"),
+        ("rows", True),
+        ("bytes", -1),
+        ("bytes", "many"),
+        ("features", [1]),
+        ("features", {"input_ids": {"shape": [-3], "dtype": "int64"}}),
+        ("features", {"input_ids": {"shape": 3, "dtype": "int64"}}),
+        ("features", {"input_ids": {"shape": [3], "dtype": "text"}}),
+    ],
+)
+def test_values_that_no_sidecar_has_are_refused_in_one_line(key, value, tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 5)
+    sidecar = records.sidecar_path(path)
+    sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), key: value}))
+    with pytest.raises(ValueError, match="is not a record sidecar") as caught:
+        records.read_set([path], {})
+    assert str(sidecar) in str(caught.value) and "\n" not in str(caught.value)
+
+
 def test_a_set_counts_the_rows_of_its_files(tmp_path):
     paths = [str(tiny.write_rows(tmp_path / f"{n}", n, seed=n)) for n in (3, 5, 1)]
     record_set = records.read_set(paths, {"vocab_size": tiny.VOCAB_SIZE})

@@ -18,6 +18,7 @@ from albert_tf import (
     models,
     packing,
     tasks,
+    tflite,
 )
 from albert_tf.tokenization import AlbertTokenizer
 from fine_tuning_toys import MAX_SEQ_LENGTH, config, texts, write_vocabulary
@@ -343,3 +344,41 @@ def test_bfloat16_answers_about_the_same(pair_model, tmp_path):
     assert one.dtype == other.dtype == tf.float32
     difference = np.abs(one - other).max()
     assert 0 < difference < 0.05
+
+
+def test_tflite_gives_the_models_numbers(pair_model, tmp_path):
+    exported = export.of_folder(model_folder.read(pair_model[0]), text=False)
+    path = tmp_path / "toy.tflite"
+    differences = tflite.export_tflite(exported, path, 11)
+    assert set(differences) == {"probabilities"} and differences["probabilities"] < 1e-5
+    runner = tf.lite.Interpreter(str(path)).get_signature_runner()
+    row = {
+        name: np.full((1, 11), value, np.int32)
+        for name, value in {"input_ids": 6, "input_mask": 1, "segment_ids": 0}.items()
+    }
+    served = signature(pair_model[1], "ids")(
+        **{n: tf.constant(v) for n, v in row.items()}
+    )
+    np.testing.assert_allclose(
+        runner(**row)["probabilities"], served["probabilities"], atol=1e-5
+    )
+
+
+def test_a_conversion_that_fails_says_so_and_writes_nothing(
+    pair_model, tmp_path, monkeypatch
+):
+    exported = export.of_folder(model_folder.read(pair_model[0]), text=False)
+
+    def fail(_):
+        raise RuntimeError("no such operation\nand more")
+
+    monkeypatch.setattr(
+        tf.lite.TFLiteConverter,
+        "from_concrete_functions",
+        lambda *_: type("C", (), {"convert": fail})(),
+    )
+    with pytest.raises(ValueError, match=r"TFLite file: no such operation\.$"):
+        tflite.export_tflite(exported, tmp_path / "toy.tflite", 11)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match=r"24\. Received 25"):
+        tflite.export_tflite(exported, tmp_path / "toy.tflite", 25)

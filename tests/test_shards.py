@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from letters import CONFIG, TOKENIZER, make_documents, unmasked_segments
 
-from albert_tf import records
-from data_prep import locks, runs, settings, shards, store
+from albert_tf import locks, records
+from data_prep import runs, settings, shards, store
 from data_prep.job import Job, make_pretraining_data
 from data_prep.outputs import expand_outputs
 from data_prep.settings import PretrainingDataConfig
@@ -277,10 +277,10 @@ def test_a_range_that_cannot_be_is_refused(text, tmp_path):
 def test_a_lock_is_held_by_one(tmp_path):
     path = str(tmp_path / "lock")
     with (
-        locks.exclusive(path, "rows"),
+        locks.exclusive(path, "making rows"),
         pytest.raises(OSError, match="Another process is making rows"),
-        locks.exclusive(path, "rows"),
+        locks.exclusive(path, "making rows"),
     ):
         pass
-    with locks.exclusive(path, "rows"):
+    with locks.exclusive(path, "making rows"):
         pass

@@ -1,15 +1,21 @@
 """Devices are chosen from what is there; what is not there is said soon."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
 import time
 from concurrent import futures
+from pathlib import Path
 
 import grpc
 import pytest
 import tensorflow as tf
 
 from albert_tf import strategies
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +140,34 @@ def test_a_worker_that_does_not_come_is_named(impatient, monkeypatch):
         strategies.create_strategy()
     # The port is free again for the next start.
     socket.create_server(("", own)).close()
+
+
+def test_a_worker_that_answers_once_and_dies_does_not_keep_the_others():
+    """In a process of its own, since TensorFlow's wait cannot be left otherwise."""
+    program = (
+        "import sys\n"
+        "from albert_tf import strategies\n"
+        "strategies._JOIN_PATIENCE_SECONDS = 3\n"
+        "strategies.create_strategy()\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        ports = [closed_port(), other.getsockname()[1]]
+        workers = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+        task = {"type": "worker", "index": 0}
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "TF_CONFIG": json.dumps({"cluster": workers, "task": task}),
+            },
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+    assert done.returncode == 1
+    assert "3 s at most. If this is the last line" in done.stdout.splitlines()[-1]
+    assert "Traceback" not in done.stderr and "Timeout" not in done.stderr
 
 
 def test_workers_that_come_are_seen():

@@ -3,13 +3,14 @@
 import json
 import os
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import checkpoints, losses, records, training
+from albert_tf import checkpoints, locks, losses, records, training
 from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.models import PretrainingModel
 from albert_tf.tasks import PRETRAINING
@@ -301,21 +302,25 @@ def test_a_folder_of_another_run_is_refused_naming_both_values(tmp_path, rows):
     assert training.run(job, one_device())["eval_rows"] == 17
 
 
-def test_sigterm_saves_and_a_new_run_goes_on(tmp_path, rows, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_a_new_run_goes_on(number, tmp_path, rows, monkeypatch):
     whole = tmp_path / "whole"
     training.run(make_job(rows, whole), one_device())
     after_loop = training._Session._after_loop
 
     def send_signal(session, report):
         if session.step == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
         after_loop(session, report)
 
     monkeypatch.setattr(training._Session, "_after_loop", send_signal)
-    stopped = training.run(make_job(rows, tmp_path / "cut"), one_device())
+    # Scripts exit with 130 then.
+    interrupts = number == signal.SIGINT
+    expected = pytest.raises(KeyboardInterrupt) if interrupts else nullcontext()
+    with expected:
+        training.run(make_job(rows, tmp_path / "cut"), one_device())
+    stopped = json.loads((tmp_path / "cut" / "results.json").read_text())
     assert (stopped["status"], stopped["global_step"]) == ("pre-empted", 4)
-    stored = json.loads((tmp_path / "cut" / "results.json").read_text())
-    assert stored["status"] == "pre-empted"
     finished = training.run(make_job(rows, tmp_path / "cut"), one_device())
     assert (finished["status"], finished["global_step"]) == ("finished", 12)
     expected, found = weights(whole), weights(tmp_path / "cut")
@@ -351,6 +356,37 @@ def test_a_corrupt_record_is_named_with_file_and_byte(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"rows\.tfrecord at byte {second:,}"):
         training.run(make_job(rows, tmp_path / "out"), one_device())
+
+
+@pytest.mark.parametrize("found", [0, 5])
+@pytest.mark.parametrize("reader", ["train_rows", "eval_rows"])
+def test_a_file_of_fewer_rows_than_its_sidecar_says_is_named(found, reader, tmp_path):
+    whole = records.read_set([write_rows(tmp_path / "whole.tfrecord", 4)], {})
+    path = write_rows(tmp_path / "rows.tfrecord", found)
+    sidecar = records.sidecar_path(path)
+    sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"rows": 9}))
+    short = {reader: records.read_set([path], {})}
+    job = make_job(**{"rows": whole, "output_dir": tmp_path / "out"} | short)
+    with pytest.raises(ValueError, match=rf"rows\.tfrecord has {found} rows.* says 9"):
+        training.run(job, one_device())
+
+
+def test_a_folder_that_another_run_trains_into_is_refused(tmp_path, rows):
+    job = make_job(rows, tmp_path)
+    with (
+        locks.exclusive(str(tmp_path / training.LOCK_FILE), "training"),
+        pytest.raises(OSError, match=f"is training into {tmp_path}"),
+    ):
+        training.run(job, one_device())
+    assert training.run(job, one_device())["status"] == "finished"
+
+
+def test_an_output_dir_that_is_a_file_is_refused_with_the_way_out(tmp_path, rows):
+    file = tmp_path / "file"
+    file.touch()
+    for path in (file, file / "below"):
+        with pytest.raises(OSError, match=rf"--output_dir {path} .*give a folder"):
+            training.run(make_job(rows, path), one_device())
 
 
 def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path, rows):

@@ -1,6 +1,6 @@
 """Locks between processes: they end with the process, however it ends.
 
-Some network disks have no locks. There two runs of the same files may waste each
+Some network disks have no locks. There two runs of the same data files may waste each
 other's time, but since a file gets its name when it is whole, each is still right.
 """
 
@@ -14,14 +14,15 @@ from typing import IO
 def exclusive(path: str, purpose: str) -> Iterator[None]:
     """Holds a lock alone.
 
+    Args:
+      path: a file, made if missing; it stays.
+      purpose: what its holder is doing, for the message: "making rows".
     Raises:
-      OSError: another process holds it.
+      OSError: another process holds it, or the file cannot be written.
     """
     with open(path, "a") as file:
         if try_lock(file) is False:
-            raise OSError(
-                f"Another process is making {purpose}: let it finish, or end it."
-            )
+            raise OSError(f"Another process is {purpose}: let it finish, or end it.")
         yield
 
 

@@ -1,0 +1,132 @@
+"""Asks a running TensorFlow Serving, by REST or by gRPC.
+
+    python run_scripts/serving_client.py --server=localhost:8501 --model_name=rte \
+        --inputs='{"text": ["It rains."], "text_pair": ["It is wet."]}'
+
+prints its answer as JSON. Ports are by default 8501 for REST and 8500 for gRPC
+(`--protocol=grpc`). `--metadata` prints what the server's signatures take and give.
+"""
+
+import json
+import urllib.error
+import urllib.request
+
+import numpy as np
+from absl import flags
+
+import common_flags
+
+FLAGS = flags.FLAGS
+
+
+def main():
+    inputs = _inputs()
+    if FLAGS.metadata:
+        print(json.dumps(_get(f"{_address()}/metadata"), indent=1))
+    elif FLAGS.protocol == "rest":
+        print(json.dumps(ask_rest(_address(), FLAGS.signature, inputs), indent=1))
+    else:
+        print(json.dumps(ask_grpc(FLAGS.server, _request(inputs)), indent=1))
+
+
+def _inputs():
+    try:
+        inputs = json.loads(FLAGS.inputs)
+        if not isinstance(inputs, dict):
+            raise ValueError("it is no object")
+    except ValueError as error:
+        raise flags.Error(
+            f"--inputs is a JSON object, name of an input -> list of rows: {error}."
+        ) from None
+    return inputs
+
+
+def _address() -> str:
+    version = f"/versions/{FLAGS.model_version}" if FLAGS.model_version else ""
+    return f"http://{FLAGS.server}/v1/models/{FLAGS.model_name}{version}"
+
+
+def _get(address: str, body: bytes | None = None) -> dict:
+    request = urllib.request.Request(
+        address, body, {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=FLAGS.timeout) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        raise ValueError(f"{address} refuses: {error.read().decode()[:500]}") from error
+    except urllib.error.URLError as error:
+        raise ConnectionError(
+            f"No server answers at {address} ({error.reason}): is it running, and is "
+            "this its REST port?"
+        ) from error
+
+
+def ask_rest(address: str, signature: str, inputs: dict) -> dict:
+    """Name of an output -> list of rows, of inputs in columns."""
+    body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
+    answer = _get(f"{address}:predict", body)["outputs"]
+    # A single output comes without its name.
+    return answer if isinstance(answer, dict) else {"output": answer}
+
+
+def _request(inputs: dict):
+    """The flags' request, of inputs as TensorFlow infers them: int32 or strings."""
+    import tensorflow as tf
+    from tensorflow_serving.apis import predict_pb2
+
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = FLAGS.model_name
+    request.model_spec.signature_name = FLAGS.signature
+    if FLAGS.model_version:
+        request.model_spec.version.value = FLAGS.model_version
+    for name, values in inputs.items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
+    return request
+
+
+def ask_grpc(server: str, request) -> dict:
+    """Name of an output -> list of rows."""
+    import grpc
+    import tensorflow as tf
+    from tensorflow_serving.apis import prediction_service_pb2_grpc
+
+    with grpc.insecure_channel(server) as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        try:
+            response = stub.Predict(request, timeout=FLAGS.timeout)
+        except grpc.RpcError as error:
+            if error.code() in (
+                grpc.StatusCode.UNAVAILABLE,
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+            ):
+                raise ConnectionError(
+                    f"No server answers at {server} ({error.details()}): is it "
+                    "running, and is this its gRPC port?"
+                ) from error
+            raise ValueError(f"{server} refuses: {error.details()}") from error
+    answers = {name: tf.make_ndarray(value) for name, value in response.outputs.items()}
+    return {name: _plain(values) for name, values in sorted(answers.items())}
+
+
+def _plain(values: np.ndarray) -> list:
+    """Numbers and text as JSON has them."""
+    if values.dtype == object:
+        values = np.vectorize(bytes.decode, otypes=[object])(values)
+    return values.tolist()
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("server", "localhost:8501", "HOST:PORT of the server.")
+    flags.DEFINE_enum("protocol", "rest", ["rest", "grpc"], "How it is asked.")
+    flags.DEFINE_string("model_name", None, "The server's --model_name.", required=True)
+    flags.DEFINE_integer("model_version", 0, "Version; 0: the latest.")
+    flags.DEFINE_string(
+        "signature", "text", "Signature: text, examples, ids, serving_default."
+    )
+    flags.DEFINE_string(
+        "inputs", "{}", "JSON object: name of an input -> list of rows."
+    )
+    flags.DEFINE_bool("metadata", False, "Print the signatures instead.")
+    flags.DEFINE_float("timeout", 30.0, "Seconds to wait for an answer.")
+    common_flags.run(main)
