@@ -250,20 +250,21 @@ def define_config_file_flag(required: bool = True) -> None:
     flags.DEFINE_string(
         "albert_config_file",
         None,
-        "The model's shape, JSON; see configs/. Checkpoints have it beside them.",
+        "The model's shape, JSON; see configs/. Weights have it beside them.",
         required=required,
     )
 
 
 def define_model_flags() -> None:
-    """The model and its weights."""
-    define_config_file_flag()
+    """The model and its weights, beside which its shape may lie."""
+    define_config_file_flag(required=False)
     flags.DEFINE_string(
         "init_checkpoint",
         "",
-        "Weights to start from: an own or a TensorFlow 1 checkpoint, by its path up to "
-        ".index or by its folder. Without training state; to resume a run give its "
-        "--output_dir again.",
+        "Weights to start from: an own or TensorFlow 1 checkpoint, by its path up to "
+        ".index or by its folder; a folder of a hub module, a SavedModel or a Hugging "
+        "Face model. Without training state; to resume a run give its --output_dir "
+        "again.",
     )
 
 
@@ -293,11 +294,20 @@ def model_config(known=None):
     """The shape that the flags of a model and of its sharing describe.
 
     Args:
-      known: the shape that these change; None: that of `--albert_config_file`.
+      known: the shape that these change; None: that of `--albert_config_file`, or else
+        the one beside `--init_checkpoint`.
     """
+    from albert_tf import beside_weights
     from albert_tf.config import AlbertConfig
 
-    config = known or AlbertConfig.from_json(FLAGS.albert_config_file)
+    if known:
+        config = known
+    elif FLAGS.albert_config_file:
+        config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    elif FLAGS.init_checkpoint:
+        config = beside_weights.require_config(FLAGS.init_checkpoint)
+    else:
+        raise flags.Error("Name the model's shape: --albert_config_file.")
     config = config.override(FLAGS.config_override)
     if FLAGS.unshare and not FLAGS.init_checkpoint:
         raise flags.Error("--unshare needs the weights to copy: --init_checkpoint.")
@@ -309,7 +319,7 @@ def define_export_flags() -> None:
     flags.DEFINE_string(
         "model",
         None,
-        "Output folder of a run, or a checkpoint with its configuration beside it.",
+        "Output folder of a run, or weights of any layout, their shape beside them.",
         required=True,
     )
     flags.DEFINE_alias("init_checkpoint", "model")

@@ -78,7 +78,8 @@ def _define_start_flags() -> None:
     flags.DEFINE_string(
         "init_checkpoint",
         "",
-        "The model to start from: a checkpoint or its folder, own or TensorFlow 1. "
+        "The model to start from: a checkpoint or its folder, own or TensorFlow 1; a "
+        "folder of a hub module, a SavedModel or a Hugging Face model. "
         "Without --do_train, the model to use; empty: that of --output_dir.",
     )
     flags.DEFINE_bool(
