@@ -17,6 +17,7 @@ LEVELS = {
     "locks": 0,
     "stopping": 0,
     "record_bytes": 0,
+    "record_features": 0,
     "tokenization": 0,
     "tokenization_subwords": 0,
     "tokenization_graph": 0,
@@ -67,7 +68,7 @@ LEVELS = {
 SIBLINGS = {
     "layers": {"rematerialize"},
     "tokenization": {"tokenization_subwords", "tokenization_graph"},
-    "records": {"record_bytes"},
+    "records": {"record_bytes", "record_features"},
     "beside_weights": {"hugging_face"},
     "model_garden": {"checkpoint_files"},
     "layouts": {
@@ -92,7 +93,12 @@ SIBLINGS = {
     "ensembles": {"fine_tuning"},
 }
 # Parts of one module: nobody else imports them.
-PRIVATE = {"tokenization_subwords", "tokenization_graph", "record_bytes"}
+PRIVATE = {
+    "tokenization_subwords",
+    "tokenization_graph",
+    "record_bytes",
+    "record_features",
+}
 FOR_DATA_PREP = {"tokenization", "packing", "records", "locks"}
 # What of tf-models-official is a library; its registries and trainers are not used.
 OFFICIAL = (
