@@ -169,37 +169,6 @@ def make_tokenizer():
     )
 
 
-def define_vocabulary_flags() -> None:
-    """How a vocabulary is trained; the paper's values."""
-    flags.DEFINE_string(
-        "model_prefix",
-        None,
-        "Where to write: PREFIX.model and PREFIX.vocab.",
-        required=True,
-    )
-    flags.DEFINE_integer(
-        "vocab_size", 30_000, "Pieces, reserved ones and symbols included."
-    )
-    flags.DEFINE_float(
-        "character_coverage",
-        0.99995,
-        "Share of the text's characters that the vocabulary must hold; the rarest "
-        "others become unknown.",
-    )
-    flags.DEFINE_integer(
-        "sample_sentences",
-        1_000_000,
-        "Sentences to train on, drawn from all. A million take about 3.6 GB of memory.",
-    )
-    flags.DEFINE_multi_string(
-        "extra_symbol",
-        [],
-        "A string that shall be one piece wherever it stands, besides the usual "
-        "punctuation. May be repeated.",
-    )
-    define_random_seed_flag("Draws the sentences; same seed and text: same bytes.")
-
-
 def define_max_seq_length_flag(default: int) -> None:
     """`--max_seq_length`, of rows that are made or read."""
     flags.DEFINE_integer(
@@ -450,20 +419,6 @@ def define_optimizer_flags(**defaults) -> None:
     flags.DEFINE_integer(
         "start_warmup_step", 0, "Step at which warm-up starts; the rate is 0 before it."
     )
-
-
-def define_kill_test_flags() -> None:
-    """How hard the kill test tries."""
-    flags.DEFINE_integer("kills", 20, "Times that the run is killed.")
-    flags.DEFINE_float(
-        "max_minutes", 60.0, "Give up, with exit code 1, after so many minutes."
-    )
-    flags.DEFINE_string(
-        "work_dir",
-        "",
-        "New folder for the runs, which is left there. Empty: a temporary one.",
-    )
-    define_random_seed_flag("Draws the rows and the moments of the kills.")
 
 
 def define_random_seed_flag(help_text: str) -> None:
