@@ -29,6 +29,7 @@ setup(
         "absl-py>=1.4",
         "google-crc32c>=1.5",
         "numpy>=1.26",
+        "safetensors>=0.4.3",
         "tqdm>=4.66",
         "matplotlib>=3.8",
         "scipy>=1.11",
@@ -37,7 +38,8 @@ setup(
         "tensorflow-serving-api>=2.20,<2.21",
     ],
     extras_require={
-        "test": ["pytest>=8", "ruff>=0.9"],
+        # The last transformers with TensorFlow classes: its models need no PyTorch.
+        "test": ["pytest>=8", "ruff>=0.9", "transformers>=4.57,<4.58"],
         # Words of Chinese, for whole-word masking.
         "jieba": ["jieba>=0.42,<0.43"],
         # The TPU compiler, whose Python interface moves with each release.

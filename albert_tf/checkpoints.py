@@ -1,34 +1,49 @@
-"""Checkpoints: published TensorFlow 1 weights in, own training state in and out.
+"""Checkpoints: published weights in, own training state in and out.
 
 Own checkpoints hold every weight under its released name as well, so one reader by name
-serves both, whatever the Python classes around the variables become.
+(`layouts.py`) serves all, whatever the Python classes around the variables become.
 """
 
 import dataclasses
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 
-from albert_tf import sharing
+from albert_tf import layouts, sharing
+from albert_tf.checkpoint_files import (
+    BROKEN_FILE,
+    few,
+    find_checkpoint,
+    read_global_step,
+)
 from albert_tf.config import AlbertConfig
 
-# What the original's optimizers and loop leave in a checkpoint beside the weights.
-_TRAINING_STATE = re.compile(
-    r"/(adam_m|adam_v|lamb_m|lamb_v|m|v|Adam|Adam_1|LAMB|LAMB_1)$"
-    r"|^global_step$|^beta[12]_power(_\d+)?$"
-)
-# A weight's key in an own checkpoint: TensorFlow writes "/" in a name as ".S".
-_OWN_WEIGHT = re.compile(r"^weights/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
-_OWN_MARK = "_CHECKPOINTABLE_OBJECT_GRAPH"
-# What TensorFlow's reader raises for files that are missing, cut off or altered.
-_BROKEN_FILE = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
+__all__ = [
+    "HEADS",
+    "Keeper",
+    "LoadReport",
+    "assign_weights",
+    "find_checkpoint",
+    "latest_of_run",
+    "load_tf1_checkpoint",
+    "load_weights",
+    "read_global_step",
+    "read_run",
+    "released_name",
+    "training_checkpoint",
+    "weights_checkpoint",
+]
+
 # Weights outside the encoder: every task has its own.
 HEADS = r"^(?!bert/)"
+# More to say where a shape differs.
+_HINTS = {
+    "albert_zh": ", and embedding_size = hidden_size, for albert_zh's table is "
+    "multiplied out: --config_override, or convert_checkpoint.py.",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +62,20 @@ class LoadReport:
     unused: tuple[str, ...]
     ignored: tuple[str, ...]
 
+    def to_dict(self) -> dict[str, list[str]]:
+        """The names as JSON has them, a list each."""
+        return {
+            "loaded": [*self.loaded],
+            "fresh": [*self.missing],
+            "unused": [*self.unused],
+            "ignored": [*self.ignored],
+        }
+
+    def table(self) -> str:
+        """A line a name: what became of it, and the name."""
+        rows = [(kind, n) for kind, names in self.to_dict().items() for n in names]
+        return "\n".join(f"{kind:8}{name}" for kind, name in rows)
+
     def __str__(self):
         parts = []
         for field in dataclasses.fields(self):
@@ -54,7 +83,7 @@ class LoadReport:
             # Names of loaded weights and of slots are many and say little.
             listed = field.name in ("missing", "unused") and names
             parts.append(
-                f"{len(names)} {field.name}" + (f" ({_few(names)})" if listed else "")
+                f"{len(names)} {field.name}" + (f" ({few(names)})" if listed else "")
             )
         return ", ".join(parts)
 
@@ -154,7 +183,7 @@ def read_run(checkpoint: tf.train.Checkpoint, prefix: str) -> None:
     """
     try:
         checkpoint.read(prefix).expect_partial()
-    except _BROKEN_FILE as error:
+    except BROKEN_FILE as error:
         raise ValueError(
             f"Checkpoint {prefix} cannot be read: delete {prefix}.* to resume from the "
             f"checkpoint before it ({error})."
@@ -182,176 +211,110 @@ def load_tf1_checkpoint(
 
 def load_weights(
     model: tf.Module,
-    prefix_or_dir: str | os.PathLike,
+    path: str | os.PathLike,
     missing_ok: str | None = None,
     unused_ok: str | None = None,
     unshare: bool = False,
 ) -> LoadReport:
-    """Copies the weights of an own or a TensorFlow 1 checkpoint into a model.
+    """Copies weights of any layout that `layouts.read_weights` knows into a model.
 
-    Published BERT checkpoints are TensorFlow 1 checkpoints of a model that shares
-    nothing. Where the layers' numbers differ, `sharing` says which starts from which.
+    Where the layers' numbers differ, `sharing` says which starts from which. Models of
+    `transformers` whose class has no pooler leave it as it is, if anything may be
+    missing.
 
     Args:
       model: an encoder or a model on one.
-      prefix_or_dir: as `find_checkpoint` takes it.
-      missing_ok: regular expression of names that the checkpoint may lack, `HEADS` for
+      path: of the weights.
+      missing_ok: regular expression of names that the weights may lack, `HEADS` for
         instance; None: no name.
       unused_ok: the same of names that the model may lack.
-      unshare: whether layers that share weights in the checkpoint may start as copies
-        of them.
+      unshare: whether layers that share weights there may start as copies of them.
     Returns:
       The report.
     Raises:
-      FileNotFoundError: no checkpoint there.
-      ValueError: a shape differs, a name without counterpart is not excused, groups do
-        not map, or a file is cut off; the model is left as it was.
+      FileNotFoundError: no weights there.
+      ValueError: an unknown layout, a shape differs, a name without counterpart is not
+        excused, groups do not map, or a file is cut off; the model is left as it was.
     """
-    prefix = find_checkpoint(prefix_or_dir)
-    reader = _open_reader(prefix)
-    shapes = reader.get_variable_to_shape_map()
-    keys, ignored = _weight_keys(shapes)
+    stored = layouts.read_weights(path)
+    if stored.pooler_left_out and missing_ok is not None:
+        missing_ok = rf"{missing_ok}|^bert/pooler/"
+    return assign_weights(model, stored, missing_ok, unused_ok, unshare)
+
+
+def assign_weights(
+    model: tf.Module,
+    stored: layouts.StoredWeights,
+    missing_ok: str | None = None,
+    unused_ok: str | None = None,
+    unshare: bool = False,
+) -> LoadReport:
+    """As `load_weights`, of weights that are read already."""
+    weights = stored.weights
     variables = {released_name(v): v for v in model.variables}
-    sources, skipped = _sources(model, prefix, keys, unshare)
-    keys = {sharing.own_name(name): key for name, key in keys.items()}
+    sources, skipped = _sources(model, stored, unshare)
     # A head of another task: where a fresh one is welcome, it takes its place.
     for name in [n for n in sources if missing_ok and re.search(missing_ok, n)]:
-        stored = shapes.get(keys.get(sources[name]))
-        if stored is not None and list(stored) != variables[name].shape.as_list():
+        held = weights.get(sources[name])
+        if held is not None and list(held.shape) != variables[name].shape.as_list():
             sources[name] = ""
     report = LoadReport(
-        loaded=tuple(sorted(name for name in sources if sources[name] in keys)),
-        missing=tuple(sorted(name for name in sources if sources[name] not in keys)),
-        unused=tuple(sorted(set(keys) - set(sources.values()))),
-        ignored=tuple(sorted(ignored)),
+        loaded=tuple(sorted(name for name in sources if sources[name] in weights)),
+        missing=tuple(sorted(n for n in sources if sources[n] not in weights)),
+        unused=tuple(sorted(set(weights) - set(sources.values()))),
+        ignored=tuple(sorted(stored.ignored)),
     )
     unused = [name for name in report.unused if name not in skipped]
     for names, excuse in ((report.missing, missing_ok), (unused, unused_ok)):
         if any(excuse is None or not re.search(excuse, name) for name in names):
             raise ValueError(
-                f"Checkpoint {prefix} does not match the model: {report}. Use the "
-                "albert_config.json that belongs to it."
+                f"Checkpoint {stored.source} does not match the model: {report}. Use "
+                "the albert_config.json that belongs to it."
             )
     for name in report.loaded:
-        stored, own = shapes[keys[sources[name]]], variables[name].shape.as_list()
-        if list(stored) != own:
+        held = list(weights[sources[name]].shape)
+        own = variables[name].shape.as_list()
+        if held != own:
             raise ValueError(
-                f"Checkpoint {prefix} holds {sources[name]} of shape {stored}, the "
-                f"model's is {own}: use the albert_config.json that belongs to the "
-                "checkpoint."
+                f"Checkpoint {stored.source} holds {sources[name]} of shape {held}, "
+                f"the model's is {own}: use the albert_config.json that belongs to the "
+                "checkpoint" + _HINTS.get(stored.layout, ".")
             )
-    # All are read before one is assigned, so that a broken file changes nothing.
-    wanted = sorted({keys[sources[name]] for name in report.loaded})
-    tensors = dict(zip(wanted, _read_tensors(reader, prefix, wanted), strict=True))
     for name in report.loaded:
-        variables[name].assign(tensors[keys[sources[name]]])
+        variables[name].assign(weights[sources[name]])
     return report
 
 
-def _sources(model, prefix, names, unshare) -> tuple[dict[str, str], set[str]]:
+def _sources(model, stored, unshare) -> tuple[dict[str, str], set[str]]:
     """What each weight of a model starts from, and what a shallower model skips.
 
     Returns:
-      name of each of the model's weights -> name in the checkpoint, as ALBERT calls it;
-      and names of the checkpoint's layers that none of the model's starts from.
+      name of each of the model's weights -> name among those that are stored; and names
+      of stored layers that none of the model's starts from.
     """
-    stored_names = {sharing.own_name(name) for name in names}
+    names = set(stored.weights)
     own_names = [released_name(variable) for variable in model.variables]
-    stored, own = sharing.set_counts(stored_names), sharing.set_counts(own_names)
-    differ = [k for k in sharing.KINDS if stored[k] and own[k] and stored[k] != own[k]]
+    held, own = sharing.set_counts(names), sharing.set_counts(own_names)
+    differ = [k for k in sharing.KINDS if held[k] and own[k] and held[k] != own[k]]
     sets = {}
     for kind in differ:
-        layers = stored[kind] if sharing.is_bert(names) else _stored_layers(prefix)
-        own_layers = getattr(model, "encoder", model).config.num_hidden_layers
-        one_a_layer = (stored[kind], own[kind]) == (layers, own_layers)
+        # BERT's share nothing.
+        layers = held[kind] if stored.layout == "bert" else _layers(stored.config)
+        one_a_layer = (held[kind], own[kind]) == (layers, _layers(_config_of(model)))
         try:
             sets[kind] = sharing.map_sets(
-                kind, stored[kind], own[kind], one_a_layer, unshare
+                kind, held[kind], own[kind], one_a_layer, unshare
             )
         except ValueError as error:
-            raise ValueError(f"{prefix}: {error}") from error
+            raise ValueError(f"{stored.source}: {error}") from error
     sources = {name: sharing.source_name(name, sets) for name in own_names}
-    skipped = stored_names - set(sources.values())
+    skipped = names - set(sources.values())
     return sources, {n for n in skipped if differ and sharing.in_stack(n)}
 
 
-def _stored_layers(prefix: str) -> int | None:
-    """Layers of the model that a checkpoint is of; None: nothing beside it says."""
-    file = Path(prefix).with_name("albert_config.json")
-    return AlbertConfig.from_json(file).num_hidden_layers if file.is_file() else None
+def _config_of(model) -> AlbertConfig:
+    return getattr(model, "encoder", model).config
 
 
-def find_checkpoint(prefix_or_dir: str | os.PathLike) -> str:
-    """The prefix of the checkpoint that a path names.
-
-    Args:
-      prefix_or_dir: the path up to `.index`; one of the checkpoint's files; an output
-        folder of training, whose latest is taken; or a folder of exactly one.
-    Raises:
-      FileNotFoundError: no checkpoint there.
-      ValueError: a folder of several that does not say which is the latest.
-    """
-    path = Path(prefix_or_dir)
-    latest = tf.train.latest_checkpoint(path) if path.is_dir() else None
-    if latest:
-        return latest
-    if path.is_dir():
-        indexes = sorted(path.glob("*.index"))
-        if len(indexes) > 1:
-            names = _few([index.stem for index in indexes])
-            raise ValueError(f"{path} holds several checkpoints, name one: {names}.")
-        prefix = indexes[0].with_suffix("") if indexes else path
-    else:
-        name = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
-        prefix = path.with_name(name)
-    if not Path(f"{prefix}.index").is_file():
-        raise FileNotFoundError(
-            f"No checkpoint {str(prefix_or_dir)!r}: pass the path up to '.index' or "
-            "the folder that holds it."
-        )
-    return str(prefix)
-
-
-def read_global_step(prefix: str) -> int:
-    """Optimizer steps that made a checkpoint; 0 where it does not say."""
-    reader = _open_reader(prefix)
-    for key in ("global_step/.ATTRIBUTES/VARIABLE_VALUE", "global_step"):
-        if reader.has_tensor(key):
-            return int(_read_tensors(reader, prefix, [key])[0])
-    return 0
-
-
-def _weight_keys(shapes: Mapping) -> tuple[dict[str, str], set[str]]:
-    """Released name -> key of each weight, and the keys of training state."""
-    if _OWN_MARK in shapes:
-        matches = {key: _OWN_WEIGHT.match(key) for key in shapes}
-        keys = {m[1].replace(".S", "/"): key for key, m in matches.items() if m}
-    else:
-        keys = {key: key for key in shapes if not _TRAINING_STATE.search(key)}
-    return keys, set(shapes) - set(keys.values()) - {_OWN_MARK}
-
-
-def _open_reader(prefix: str):
-    try:
-        return tf.train.load_checkpoint(prefix)
-    except _BROKEN_FILE as error:
-        raise _unreadable(prefix, error) from error
-
-
-def _read_tensors(reader, prefix: str, keys: Sequence[str]) -> list[np.ndarray]:
-    try:
-        return [reader.get_tensor(key) for key in keys]
-    except _BROKEN_FILE as error:
-        raise _unreadable(prefix, error) from error
-
-
-def _unreadable(prefix: str, error: Exception) -> ValueError:
-    return ValueError(
-        f"Checkpoint {prefix} cannot be read: copy its .index and .data files again "
-        f"({error})."
-    )
-
-
-def _few(names: Sequence[str], limit: int = 5) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
+def _layers(config: AlbertConfig | None) -> int | None:
+    return config.num_hidden_layers if config else None

@@ -29,7 +29,7 @@ _IGNORED_KEYS = frozenset(
 )
 # A file that holds none of these describes a BERT, which knows no sharing.
 _ALBERT_KEYS = ("embedding_size", "num_hidden_groups", "inner_group_num")
-_ACTIVATIONS = ("gelu", "relu", "tanh", "linear")
+_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 
 
 def _require(condition: bool, message: str) -> None:
@@ -53,7 +53,8 @@ class AlbertConfig:
       num_attention_heads: N; H must be a multiple of it.
       intermediate_size: width inside the feed-forward part (4H in the paper).
       inner_group_num: transformer blocks in one layer.
-      hidden_act: "gelu" (its tanh form), "relu", "tanh" or "linear".
+      hidden_act: "gelu" (its tanh form), "gelu_erf" (its exact form), "relu", "tanh" or
+        "linear".
       hidden_dropout_prob: probability of dropping after embeddings and sub-layers.
       attention_probs_dropout_prob: probability of dropping an attention weight.
       max_position_embeddings: longest input, in pieces.
@@ -61,6 +62,8 @@ class AlbertConfig:
       initializer_range: standard deviation of the truncated normal initialiser.
       attention_groups: distinct attention parameter sets; None: num_hidden_groups.
       ffn_groups: distinct feed-forward parameter sets; None: num_hidden_groups.
+      project_embeddings: whether a projection E -> H follows the embeddings; None:
+        where E differs from H, as the original; some models have one with E = H.
     """
 
     vocab_size: int
@@ -79,6 +82,7 @@ class AlbertConfig:
     initializer_range: float = 0.02
     attention_groups: int | None = None
     ffn_groups: int | None = None
+    project_embeddings: bool | None = None
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -88,6 +92,11 @@ class AlbertConfig:
             hidden % heads == 0,
             "hidden_size must be a multiple of num_attention_heads. Received "
             f"{hidden} and {heads}: change one of them.",
+        )
+        _require(
+            self.projects_embeddings or self.embedding_size == hidden,
+            "project_embeddings may be false only where embedding_size is hidden_size. "
+            f"Received {self.embedding_size} and {hidden}: leave it out.",
         )
         for name, groups in self.groups.items():
             _require(
@@ -105,6 +114,13 @@ class AlbertConfig:
             "ffn_groups": self.ffn_groups or self.num_hidden_groups,
         }
 
+    @property
+    def projects_embeddings(self) -> bool:
+        """Whether a projection E -> H follows the embeddings."""
+        if self.project_embeddings is None:
+            return self.embedding_size != self.hidden_size
+        return self.project_embeddings
+
     def _check_field(self, name: str) -> None:
         value = getattr(self, name)
         if name == "hidden_act":
@@ -112,6 +128,11 @@ class AlbertConfig:
                 value in _ACTIVATIONS,
                 f"hidden_act must be one of {', '.join(_ACTIVATIONS)}. "
                 f"Received {value!r}.",
+            )
+        elif name == "project_embeddings":
+            _require(
+                value is None or isinstance(value, bool),
+                f"{name} must be true or false. Received {value!r}.",
             )
         elif name.endswith("_prob"):
             _require(

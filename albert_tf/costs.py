@@ -60,7 +60,7 @@ def forward_operations(config: AlbertConfig, length: int, predictions: int) -> i
     attention = 2 * length * hidden
     products = length * blocks * (projections + attention)
     products += length * config.type_vocab_size * embedding
-    if embedding != hidden:
+    if config.projects_embeddings:
         products += length * embedding * hidden
     products += hidden**2 + 2 * hidden
     products += predictions * embedding * (hidden + config.vocab_size)

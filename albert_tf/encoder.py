@@ -182,7 +182,7 @@ class AlbertEncoder(tf_keras.layers.Layer):
         self.embeddings = FactorizedEmbedding(config, initializer)
         # BERT's case, E = H, has no projection (as the original).
         self.embedding_projection = None
-        if config.embedding_size != config.hidden_size:
+        if config.projects_embeddings:
             self.embedding_projection = Projection(
                 "bert/encoder/embedding_hidden_mapping_in",
                 (config.embedding_size, config.hidden_size),

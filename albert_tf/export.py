@@ -16,6 +16,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from albert_tf import (
     checkpoints,
+    layouts,
     model_folder,
     serving,
     serving_choice,
@@ -42,7 +43,7 @@ class ExportedModel:
 
     Attributes:
       config: the model's shape.
-      checkpoint: its weights, as `checkpoints.find_checkpoint` takes it.
+      checkpoint: its weights, as `checkpoints.load_weights` takes it.
       task: what it was trained for, as `task.json` says; empty: the encoder alone.
       tokenizer: for a signature that takes text; None: there is none, nor any custom
         operation.
@@ -80,12 +81,14 @@ def of_folder(
     """
     if text is None:
         text = folder.vocabulary is not None
+    tokenizer = folder.tokenizer() if text else None
+    settings = tokenizer.metadata() if tokenizer else folder.tokenizer_settings
     return ExportedModel(
         config=folder.config,
         checkpoint=folder.checkpoint,
         task=_with_threshold(folder.task, threshold),
-        tokenizer=folder.tokenizer() if text else None,
-        tokenizer_settings=folder.tokenizer_settings,
+        tokenizer=tokenizer,
+        tokenizer_settings=settings,
         scores=folder.scores,
         precision=precision,
     )
@@ -214,9 +217,7 @@ def model_card(exported: ExportedModel) -> dict[str, Any]:
         "config": exported.config.to_dict(),
         "tokenizer": dict(exported.tokenizer_settings),
         "scores": dict(exported.scores),
-        "checkpoint_step": checkpoints.read_global_step(
-            checkpoints.find_checkpoint(exported.checkpoint)
-        ),
+        "checkpoint_step": layouts.read_global_step(exported.checkpoint),
         "precision": exported.precision,
         "signatures_with_custom_operations": ["text"] if exported.tokenizer else [],
         "versions": {name: importlib.metadata.version(name) for name in libraries},

@@ -147,6 +147,7 @@ def attend(query, key, value, mask_logits, drop, again=False):
 
 _ACTIVATIONS = {
     "gelu": gelu,
+    "gelu_erf": tf.nn.gelu,
     "relu": tf.nn.relu,
     "tanh": tf.nn.tanh,
     "linear": tf.identity,

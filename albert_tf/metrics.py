@@ -39,6 +39,13 @@ def _f1(labels, predicted) -> float:
     return sklearn_metrics.f1_score(labels, predicted, zero_division=0.0)
 
 
+def _matthews(labels, predicted) -> float:
+    with warnings.catch_warnings():
+        # Of one label alone: 0, as of any constant, and nothing that a user can mend.
+        warnings.filterwarnings("ignore", "A single label was found")
+        return sklearn_metrics.matthews_corrcoef(labels, predicted)
+
+
 def _correlation(function: Callable) -> Callable:
     def correlation(labels, predicted) -> float:
         with warnings.catch_warnings():
@@ -55,7 +62,7 @@ def _correlation(function: Callable) -> Callable:
 SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "eval_accuracy": sklearn_metrics.accuracy_score,
     "f1": _f1,
-    "matthew_corr": sklearn_metrics.matthews_corrcoef,
+    "matthew_corr": _matthews,
     "pearson": _correlation(stats.pearsonr),
     "spearman": _correlation(stats.spearmanr),
 }

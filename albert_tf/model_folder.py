@@ -12,13 +12,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from albert_tf import best, checkpoints
+from albert_tf import beside_weights, best, layouts
+from albert_tf.beside_weights import TASK_FILE
 from albert_tf.config import AlbertConfig
-from albert_tf.records import TOKENIZER_FILE, json_bytes, sha256
+from albert_tf.records import json_bytes, sha256
 from albert_tf.tokenization import AlbertTokenizer
 
-CONFIG_FILE = "albert_config.json"
-TASK_FILE = "task.json"
 SENTENCEPIECE_FILE, WORDPIECE_FILE = "spiece.model", "vocab.txt"
 RESULTS_FILE = "results.json"
 
@@ -28,11 +27,13 @@ class ModelFolder:
     """What a model's folder holds.
 
     Attributes:
-      checkpoint: prefix of its best weights.
+      checkpoint: its best weights: a checkpoint's prefix, or the folder of another
+        layout.
       config: the model's shape; None: not there.
       task: what `task.json` says; empty: nothing was trained for a task.
       vocabulary: path of its vocabulary; None: not there.
-      tokenizer_settings: what `tokenizer.json` says; empty: not there.
+      tokenizer_settings: what its files say of the vocabulary and its cleaning, as far
+        as they do.
       scores: of its best weights, where evaluations chose them.
     """
 
@@ -50,7 +51,7 @@ class ModelFolder:
           FileNotFoundError: there is no vocabulary in the folder.
           ValueError: it is another one than the model was trained with.
         """
-        folder = Path(self.checkpoint).parent
+        folder = beside_weights.folder_of(self.checkpoint)
         if self.vocabulary is None:
             raise FileNotFoundError(
                 f"{folder} holds no vocabulary ({SENTENCEPIECE_FILE} or "
@@ -71,14 +72,32 @@ class ModelFolder:
 
 
 def read(path: str | os.PathLike) -> ModelFolder:
-    """The model of an output folder, or of a checkpoint.
-
-    Of several runs it is that of the best one; of a run the best weights that it kept,
-    or else its latest.
+    """The model of an output folder, or of weights of any layout.
 
     Raises:
-      FileNotFoundError: no checkpoint there.
-      ValueError: a file beside it is damaged.
+      FileNotFoundError: no weights there.
+      ValueError: a file beside them is damaged.
+    """
+    weights = locate(path)
+    return ModelFolder(
+        checkpoint=weights,
+        config=beside_weights.read_config(weights),
+        task=beside_weights.read_task(weights),
+        vocabulary=beside_weights.find_vocabulary(weights),
+        tokenizer_settings=beside_weights.read_metadata(weights)
+        or beside_weights.read_cleaning(weights),
+        scores=read_json(beside_weights.folder_of(weights) / best.REPORT_FILE),
+    )
+
+
+def locate(path: str | os.PathLike) -> str:
+    """The weights that count in an output folder; any other path as `layouts.locate`.
+
+    Of several runs they are those of the best one; of a run the best that it kept, or
+    else its latest.
+
+    Raises:
+      FileNotFoundError: no weights there.
     """
     path = Path(path)
     results = read_json(path / RESULTS_FILE)
@@ -86,26 +105,7 @@ def read(path: str | os.PathLike) -> ModelFolder:
         path = path / results["best_run"]
     if (path / best.FOLDER).is_dir():
         path = path / best.FOLDER
-    checkpoint = checkpoints.find_checkpoint(path)
-    folder = Path(checkpoint).parent
-    config = folder / CONFIG_FILE
-    return ModelFolder(
-        checkpoint=checkpoint,
-        config=AlbertConfig.from_json(config) if config.is_file() else None,
-        task=read_json(folder / TASK_FILE),
-        vocabulary=find_vocabulary(folder),
-        tokenizer_settings=read_json(folder / TOKENIZER_FILE),
-        scores=read_json(folder / best.REPORT_FILE),
-    )
-
-
-def find_vocabulary(folder: Path) -> Path | None:
-    """The vocabulary in a folder: ours, or the one of a published model."""
-    for name in (SENTENCEPIECE_FILE, WORDPIECE_FILE):
-        if (folder / name).is_file():
-            return folder / name
-    models = [*folder.glob("*.model")]
-    return models[0] if len(models) == 1 else None
+    return layouts.locate(path)[1]
 
 
 def model_files(vocabulary: Path, task: dict[str, Any]) -> dict[str, bytes]:

@@ -41,7 +41,7 @@ def evaluate_sets(
       task: what to compute.
       model_config: the weights' shape.
       train_config: batch size, precision and padding.
-      checkpoint: as `checkpoints.find_checkpoint` takes it.
+      checkpoint: as `checkpoints.load_weights` takes it.
       sets: name -> rows.
       strategy: the devices.
     Raises:

@@ -99,6 +99,18 @@ def source_name(name: str, sets: dict[str, list[int]]) -> str:
     return f"{match['before']}{stored}{match['after']}"
 
 
+def copies(name: str, sets: dict[str, list[int]]) -> list[str]:
+    """Names of the weights that start from a stored one; the other way round."""
+    match = _SET.fullmatch(name)
+    if not match:
+        return [name]
+    return [
+        f"{match['before']}{own}{match['after']}"
+        for own, stored in enumerate(sets[_kind(match)])
+        if stored == int(match["set"])
+    ]
+
+
 def in_stack(name: str) -> bool:
     """Whether a weight belongs to one of the sets."""
     return bool(_SET.fullmatch(name))

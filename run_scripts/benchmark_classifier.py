@@ -27,21 +27,7 @@ _LENGTH_MULTIPLE = 8
 def define_flags() -> None:
     """The task, the model, and how much of an epoch is timed."""
     classifier_data.define_flags()
-    fine_tuning_flags.define_fine_tuning_flags(
-        do_train=True,
-        do_eval=False,
-        max_seq_length=512,
-        train_batch_size=32,
-        eval_batch_size=32,
-        save_checkpoints_steps=1000,
-        eval_steps=0,
-        optimizer="adamw",
-        learning_rate=1e-5,
-        num_train_steps=1000,
-        num_warmup_steps=0,
-        num_train_epochs=0.0,
-        warmup_proportion=0.1,
-    )
+    fine_tuning_flags.define_fine_tuning_flags()
     flags.DEFINE_integer("short_steps", 40, "Steps timed as far padded as needed.")
     flags.DEFINE_integer("padded_steps", 4, "Of these, steps timed fully padded too.")
     FLAGS.set_default("from_scratch", True)

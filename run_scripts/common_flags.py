@@ -169,37 +169,6 @@ def make_tokenizer():
     )
 
 
-def define_vocabulary_flags() -> None:
-    """How a vocabulary is trained; the paper's values."""
-    flags.DEFINE_string(
-        "model_prefix",
-        None,
-        "Where to write: PREFIX.model and PREFIX.vocab.",
-        required=True,
-    )
-    flags.DEFINE_integer(
-        "vocab_size", 30_000, "Pieces, reserved ones and symbols included."
-    )
-    flags.DEFINE_float(
-        "character_coverage",
-        0.99995,
-        "Share of the text's characters that the vocabulary must hold; the rarest "
-        "others become unknown.",
-    )
-    flags.DEFINE_integer(
-        "sample_sentences",
-        1_000_000,
-        "Sentences to train on, drawn from all. A million take about 3.6 GB of memory.",
-    )
-    flags.DEFINE_multi_string(
-        "extra_symbol",
-        [],
-        "A string that shall be one piece wherever it stands, besides the usual "
-        "punctuation. May be repeated.",
-    )
-    define_random_seed_flag("Draws the sentences; same seed and text: same bytes.")
-
-
 def define_max_seq_length_flag(default: int) -> None:
     """`--max_seq_length`, of rows that are made or read."""
     flags.DEFINE_integer(
@@ -250,20 +219,21 @@ def define_config_file_flag(required: bool = True) -> None:
     flags.DEFINE_string(
         "albert_config_file",
         None,
-        "The model's shape, JSON; see configs/. Checkpoints have it beside them.",
+        "The model's shape, JSON; see configs/. Weights have it beside them.",
         required=required,
     )
 
 
 def define_model_flags() -> None:
-    """The model and its weights."""
-    define_config_file_flag()
+    """The model and its weights, beside which its shape may lie."""
+    define_config_file_flag(required=False)
     flags.DEFINE_string(
         "init_checkpoint",
         "",
-        "Weights to start from: an own or a TensorFlow 1 checkpoint, by its path up to "
-        ".index or by its folder. Without training state; to resume a run give its "
-        "--output_dir again.",
+        "Weights to start from: an own or TensorFlow 1 checkpoint, by its path up to "
+        ".index or by its folder; a folder of a hub module, a SavedModel or a Hugging "
+        "Face model. Without training state; to resume a run give its --output_dir "
+        "again.",
     )
 
 
@@ -293,11 +263,20 @@ def model_config(known=None):
     """The shape that the flags of a model and of its sharing describe.
 
     Args:
-      known: the shape that these change; None: that of `--albert_config_file`.
+      known: the shape that these change; None: that of `--albert_config_file`, or else
+        the one beside `--init_checkpoint`.
     """
+    from albert_tf import beside_weights
     from albert_tf.config import AlbertConfig
 
-    config = known or AlbertConfig.from_json(FLAGS.albert_config_file)
+    if known:
+        config = known
+    elif FLAGS.albert_config_file:
+        config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    elif FLAGS.init_checkpoint:
+        config = beside_weights.require_config(FLAGS.init_checkpoint)
+    else:
+        raise flags.Error("Name the model's shape: --albert_config_file.")
     config = config.override(FLAGS.config_override)
     if FLAGS.unshare and not FLAGS.init_checkpoint:
         raise flags.Error("--unshare needs the weights to copy: --init_checkpoint.")
@@ -309,7 +288,7 @@ def define_export_flags() -> None:
     flags.DEFINE_string(
         "model",
         None,
-        "Output folder of a run, or a checkpoint with its configuration beside it.",
+        "Output folder of a run, or weights of any layout, their shape beside them.",
         required=True,
     )
     flags.DEFINE_alias("init_checkpoint", "model")
@@ -447,20 +426,6 @@ def define_optimizer_flags(**defaults) -> None:
     flags.DEFINE_integer(
         "start_warmup_step", 0, "Step at which warm-up starts; the rate is 0 before it."
     )
-
-
-def define_kill_test_flags() -> None:
-    """How hard the kill test tries."""
-    flags.DEFINE_integer("kills", 20, "Times that the run is killed.")
-    flags.DEFINE_float(
-        "max_minutes", 60.0, "Give up, with exit code 1, after so many minutes."
-    )
-    flags.DEFINE_string(
-        "work_dir",
-        "",
-        "New folder for the runs, which is left there. Empty: a temporary one.",
-    )
-    define_random_seed_flag("Draws the rows and the moments of the kills.")
 
 
 def define_random_seed_flag(help_text: str) -> None:

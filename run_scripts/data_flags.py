@@ -1,4 +1,5 @@
-"""Flags of making pretraining data and of looking at it; see `common_flags.py`."""
+"""Flags of making a vocabulary and pretraining data, and of looking at it; see
+`common_flags.py`."""
 
 from absl import flags
 
@@ -146,4 +147,37 @@ def define_data_benchmark_flags() -> None:
         1,
         "Times the text is read: more for a short text, or starting takes the time.",
         lower_bound=1,
+    )
+
+
+def define_vocabulary_flags() -> None:
+    """How a vocabulary is trained; the paper's values."""
+    flags.DEFINE_string(
+        "model_prefix",
+        None,
+        "Where to write: PREFIX.model and PREFIX.vocab.",
+        required=True,
+    )
+    flags.DEFINE_integer(
+        "vocab_size", 30_000, "Pieces, reserved ones and symbols included."
+    )
+    flags.DEFINE_float(
+        "character_coverage",
+        0.99995,
+        "Share of the text's characters that the vocabulary must hold; the rarest "
+        "others become unknown.",
+    )
+    flags.DEFINE_integer(
+        "sample_sentences",
+        1_000_000,
+        "Sentences to train on, drawn from all. A million take about 3.6 GB of memory.",
+    )
+    flags.DEFINE_multi_string(
+        "extra_symbol",
+        [],
+        "A string that shall be one piece wherever it stands, besides the usual "
+        "punctuation. May be repeated.",
+    )
+    common_flags.define_random_seed_flag(
+        "Draws the sentences; same seed and text: same bytes."
     )

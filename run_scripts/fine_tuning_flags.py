@@ -22,8 +22,31 @@ FLAGS = flags.FLAGS
 _HIGH_LEARNING_RATE = 2e-4
 
 
-def define_fine_tuning_flags(**defaults) -> None:
-    """What a task's run does, with which model, how; defaults by flag name."""
+# The original classifier's; a script changes some.
+_DEFAULTS = {
+    "do_train": True,
+    "do_eval": False,
+    "max_seq_length": 512,
+    "train_batch_size": 32,
+    "eval_batch_size": 32,
+    "save_checkpoints_steps": 1000,
+    "eval_steps": 0,
+    "optimizer": "adamw",
+    "learning_rate": 5e-5,
+    "num_train_steps": 1000,
+    "num_warmup_steps": 0,
+    "num_train_epochs": 0.0,
+    "warmup_proportion": 0.1,
+}
+
+
+def define_fine_tuning_flags(**changes) -> None:
+    """What a task's run does, with which model, how.
+
+    Args:
+      **changes: defaults, by flag name, in the place of the original classifier's.
+    """
+    defaults = {**_DEFAULTS, **changes}
     common_flags.define_run_flags(**defaults)
     flags.DEFINE_bool(
         "do_predict",
@@ -78,7 +101,8 @@ def _define_start_flags() -> None:
     flags.DEFINE_string(
         "init_checkpoint",
         "",
-        "The model to start from: a checkpoint or its folder, own or TensorFlow 1. "
+        "The model to start from: a checkpoint or its folder, own or TensorFlow 1; a "
+        "folder of a hub module, a SavedModel or a Hugging Face model. "
         "Without --do_train, the model to use; empty: that of --output_dir.",
     )
     flags.DEFINE_bool(

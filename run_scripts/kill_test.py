@@ -51,6 +51,20 @@ _REPORT = re.compile(r"train \| step: +(\d+) \| steps/sec")
 _NOT_COMPARED = re.compile(r"^(train_seconds|save_counter)/|^_CHECKPOINTABLE")
 
 
+def define_flags() -> None:
+    """How hard the kill test tries."""
+    flags.DEFINE_integer("kills", 20, "Times that the run is killed.")
+    flags.DEFINE_float(
+        "max_minutes", 60.0, "Give up, with exit code 1, after so many minutes."
+    )
+    flags.DEFINE_string(
+        "work_dir",
+        "",
+        "New folder for the runs, which is left there. Empty: a temporary one.",
+    )
+    common_flags.define_random_seed_flag("Draws the rows and the moments of the kills.")
+
+
 def main():
     rng = np.random.default_rng(FLAGS.random_seed)
     with contextlib.ExitStack() as stack:
@@ -260,5 +274,5 @@ def random_row(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    common_flags.define_kill_test_flags()
+    define_flags()
     common_flags.run(main)

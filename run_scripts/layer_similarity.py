@@ -19,12 +19,10 @@ from tqdm import tqdm
 
 import common_flags
 from albert_tf import packing, records
-from albert_tf.config import AlbertConfig
 from data_prep import corpus
 
 FLAGS = flags.FLAGS
 COLUMNS = ("checkpoint", "layer", "l2_distance", "cosine_degrees")
-CONFIG_NAMES = ("albert_config.json", "bert_config.json")
 
 
 def read_batches(tokenizer) -> list[dict[str, np.ndarray]]:
@@ -58,12 +56,10 @@ def _batches(rows):
 
 def load_encoder(path: str, vocab_size: int):
     """The encoder of a checkpoint, its shape read beside it."""
-    from albert_tf import checkpoints
+    from albert_tf import beside_weights, checkpoints
     from albert_tf.encoder import AlbertEncoder
 
-    folder = Path(checkpoints.find_checkpoint(path)).parent
-    files = [folder / name for name in CONFIG_NAMES if (folder / name).is_file()]
-    config = AlbertConfig.from_json(files[0] if files else folder / CONFIG_NAMES[0])
+    config = beside_weights.require_config(path)
     if config.vocab_size != vocab_size:
         raise ValueError(
             f"{path} is of {config.vocab_size} pieces, the vocabulary of {vocab_size}: "

@@ -46,19 +46,5 @@ def main():
 
 if __name__ == "__main__":
     classifier_data.define_flags()
-    fine_tuning_flags.define_fine_tuning_flags(
-        do_train=True,
-        do_eval=False,
-        max_seq_length=512,
-        train_batch_size=32,
-        eval_batch_size=32,
-        save_checkpoints_steps=1000,
-        eval_steps=0,
-        optimizer="adamw",
-        learning_rate=5e-5,
-        num_train_steps=1000,
-        num_warmup_steps=0,
-        num_train_epochs=0.0,
-        warmup_proportion=0.1,
-    )
+    fine_tuning_flags.define_fine_tuning_flags()
     common_flags.run(main)

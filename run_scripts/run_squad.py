@@ -69,18 +69,9 @@ def _write_answers(folder, name, rows, questions, settings):
 if __name__ == "__main__":
     squad_data.define_flags()
     fine_tuning_flags.define_fine_tuning_flags(
-        do_train=True,
-        do_eval=False,
         max_seq_length=384,
         train_batch_size=48,
-        eval_batch_size=32,
-        save_checkpoints_steps=1000,
-        eval_steps=0,
-        optimizer="adamw",
-        learning_rate=5e-5,
         num_train_steps=3649,
         num_warmup_steps=365,
-        num_train_epochs=0.0,
-        warmup_proportion=0.1,
     )
     common_flags.run(main)

@@ -14,6 +14,7 @@ from absl import flags
 from tqdm import tqdm
 
 import common_flags
+import data_flags
 from data_prep import corpus
 from data_prep.vocabulary import (
     VocabularyConfig,
@@ -75,5 +76,5 @@ def main():
 if __name__ == "__main__":
     common_flags.define_corpus_flags()
     common_flags.define_text_cleaning_flags()
-    common_flags.define_vocabulary_flags()
+    data_flags.define_vocabulary_flags()
     common_flags.run(main)

@@ -328,5 +328,5 @@ def test_an_encoder_loads_from_a_model_with_heads_when_they_are_excused(shared):
 def test_a_checkpoint_of_something_else_is_refused(shared, tmp_path):
     prefix = tf.train.Checkpoint(x=tf.Variable(1.0)).save(tmp_path / "other")
     heads = checkpoints.HEADS
-    with pytest.raises(ValueError, match="0 loaded, 32 missing"):
+    with pytest.raises(ValueError, match=r"no known layout: it holds Variable\."):
         checkpoints.load_weights(model_for(shared), prefix, heads, heads)

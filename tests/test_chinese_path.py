@@ -1,4 +1,4 @@
-"""The path on Chinese with WordPiece: data, pretraining, classifier, choices."""
+"""The path on Chinese with WordPiece: from text to fine-tuned and served models."""
 
 import json
 import os
@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  its operations are in what is served
 
 from albert_tf.config import AlbertConfig
 
@@ -60,11 +63,21 @@ def write_lines(path, values):
     return path
 
 
-@pytest.mark.slow
-def test_chinese_goes_from_text_to_fine_tuned_models(shared_data, tmp_path):
-    vocabulary = shared_data / "vocabulary" / "vocab_chinese.txt"
+def read_json(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def shortest_paragraph(path):
+    """The shortest of a SQuAD file."""
+    articles = read_json(path)["data"]
+    paragraphs = [each for article in articles for each in article["paragraphs"]]
+    return min(paragraphs, key=lambda each: len(each["context"]))
+
+
+def pretrain(folder, shared_data, vocabulary):
+    """Makes records of news and trains 20 steps on them."""
     news = (shared_data / "text" / "zh_news.txt").read_text("utf-8").split("\n")
-    (tmp_path / "text.txt").write_text("\n".join(news[:40]), encoding="utf-8")
+    (folder / "text.txt").write_text("\n".join(news[:40]), encoding="utf-8")
     AlbertConfig(
         vocab_size=21_128,
         embedding_size=6,
@@ -74,67 +87,102 @@ def test_chinese_goes_from_text_to_fine_tuned_models(shared_data, tmp_path):
         intermediate_size=20,
         hidden_act="relu",
         max_position_embeddings=64,
-    ).to_json(tmp_path / "tiny.json")
+    ).to_json(folder / "tiny.json")
     run(
         "create_pretraining_data",
-        f"--input_file={tmp_path}/text.txt",
+        f"--input_file={folder}/text.txt",
         "--input_format=raw",
         "--language=zh",
         f"--vocab_file={vocabulary}",
-        f"--output_file={tmp_path}/rows.tfrecord",
+        f"--output_file={folder}/rows.tfrecord",
         "--max_seq_length=64",
         "--dupe_factor=3",
         "--num_workers=1",
     )
     run(
         "run_pretraining",
-        f"--input_file={tmp_path}/rows.tfrecord",
-        f"--albert_config_file={tmp_path}/tiny.json",
-        f"--output_dir={tmp_path}/model",
+        f"--input_file={folder}/rows.tfrecord",
+        f"--albert_config_file={folder}/tiny.json",
+        f"--output_dir={folder}/model",
         "--max_seq_length=64",
         "--train_batch_size=8",
         "--num_train_steps=20",
         "--num_warmup_steps=2",
         "--iterations_per_loop=20",
     )
-    results = json.loads((tmp_path / "model" / "results.json").read_text())
-    assert results["global_step"] == 20
+    assert read_json(folder / "model" / "results.json")["global_step"] == 20
 
-    start = (
-        f"--init_checkpoint={tmp_path}/model",
+
+def fine_tune(script, folder, name, vocabulary, *arguments):
+    """Two steps from the pretrained weights, and an evaluation."""
+    run(
+        script,
+        f"--init_checkpoint={folder}/model",
         f"--vocab_file={vocabulary}",
+        f"--output_dir={folder}/{name}",
         "--do_eval",
         "--max_seq_length=32",
         "--train_batch_size=3",
         "--eval_batch_size=2",
         "--num_train_steps=2",
+        *arguments,
     )
+    # A whole model, which predicts without the vocabulary being named again.
+    output = folder / name
+    assert (output / "vocab.txt").read_bytes() == vocabulary.read_bytes()
+    assert read_json(output / "tokenizer.json")["vocab_size"] == 21_128
+    results = read_json(output / "results.json")
+    assert results["global_step"] == 2
+    return output, results
+
+
+def ask(folder, vocabulary, paragraph):
+    """Fine-tunes on a paragraph's questions; their answers stand in it."""
+    squad = {"version": "1.1", "data": [{"title": "", "paragraphs": [paragraph]}]}
+    (folder / "squad.json").write_text(json.dumps(squad), encoding="utf-8")
+    files = [f"--{name}={folder}/squad.json" for name in ("train_file", "predict_file")]
+    lengths = "--max_query_length=8", "--doc_stride=10"
+    output, _ = fine_tune("run_squad", folder, "squad", vocabulary, *files, *lengths)
+    answers = read_json(output / "predictions.json")
+    assert answers.keys() == {question["id"] for question in paragraph["qas"]}
+    for answer in answers.values():
+        assert answer and answer in paragraph["context"]
+
+
+def serve_choices(folder, model):
+    """Exports a model of choices; from text it answers what was predicted."""
+    run("export_saved_model", f"--model={model}", f"--export_dir={folder}/served")
+    text = tf.saved_model.load(f"{folder}/served/1").signatures["text"]
+    names = ("article", "question")
+    inputs = {name: tf.constant([q[name] for q in QUESTIONS]) for name in names}
+    options = [(q["options"] + [""] * 4)[:4] for q in QUESTIONS]
+    served = text(**inputs, options=tf.constant(options))["probabilities"].numpy()
+    table = (model / "test_results.tsv").read_text().splitlines()[1:]
+    written = [[float(cell or 0) for cell in line.split("\t")[1:]] for line in table]
+    np.testing.assert_allclose(served, written, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_chinese_goes_from_text_to_served_models(shared_data, tmp_path):
+    vocabulary = shared_data / "vocabulary" / "vocab_chinese.txt"
+    pretrain(tmp_path, shared_data, vocabulary)
+
     texts = write_lines(tmp_path / "texts.jsonl", TEXTS)
-    classifier = tmp_path / "classifier"
     files = f"--train_file={texts}", f"--dev_file={texts}"
-    run(
-        "run_classifier",
-        "--task_name=custom",
-        *files,
-        *start,
-        f"--output_dir={classifier}",
+    task = "--task_name=custom", *files
+    _, results = fine_tune("run_classifier", tmp_path, "texts", vocabulary, *task)
+    assert results["eval_rows"] == len(TEXTS)
+
+    ask(
+        tmp_path,
+        vocabulary,
+        shortest_paragraph(shared_data / "squad" / "xquad.zh.json"),
     )
+
     for part in ("train", "dev", "test"):
         write_lines(tmp_path / "quiz" / f"{part}.jsonl", QUESTIONS)
-    race = tmp_path / "race"
-    run(
-        "run_race",
-        "--input_format=jsonl",
-        f"--data_dir={tmp_path}/quiz",
-        *start,
-        "--do_predict",
-        f"--output_dir={race}",
-    )
-    for folder, rows in ((classifier, len(TEXTS)), (race, len(QUESTIONS))):
-        results = json.loads((folder / "results.json").read_text())
-        assert results["eval_rows"] == rows and results["global_step"] == 2
-        # A whole model, which predicts without the vocabulary being named again.
-        assert (folder / "vocab.txt").read_bytes() == vocabulary.read_bytes()
-        settings = json.loads((folder / "tokenizer.json").read_text())
-        assert settings["vocab_size"] == 21_128
-    assert json.loads((race / "predictions.json").read_text()).keys() == {"1", "2", "3"}
+    data = "--input_format=jsonl", f"--data_dir={tmp_path}/quiz", "--do_predict"
+    race, results = fine_tune("run_race", tmp_path, "race", vocabulary, *data)
+    assert results["eval_rows"] == len(QUESTIONS)
+    assert read_json(race / "predictions.json").keys() == {"1", "2", "3"}
+    serve_choices(tmp_path, race)

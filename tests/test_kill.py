@@ -161,7 +161,7 @@ def test_a_checkpoint_that_is_cut_off_while_written_is_not_taken(rows, tmp_path,
 def test_an_evaluation_that_a_kill_took_is_made_up_for(rows, tmp_path, monkeypatch):
     """Killed between the checkpoint of step 6 and its evaluation."""
 
-    def killed(session, report):
+    def killed(session):
         raise InterruptedError
 
     job = make_job(rows, tmp_path / "out", steps=8, eval_rows=rows, eval_steps=6)
@@ -173,9 +173,7 @@ def test_an_evaluation_that_a_kill_took_is_made_up_for(rows, tmp_path, monkeypat
     monkeypatch.setattr(
         training._Session,
         "_keep_best",
-        lambda session, report: (
-            evaluated.append(session.step) or keep_best(session, report)
-        ),
+        lambda session: evaluated.append(session.step) or keep_best(session),
     )
     training.run(job, one_device())
     assert evaluated == [6, 8]

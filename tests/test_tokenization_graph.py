@@ -73,10 +73,16 @@ def test_graph_ids_equal_pythons_eagerly_and_in_a_dataset(tokenizers):
             assert is_same(python, graph)
 
 
-def test_graph_ids_equal_pythons_on_real_text(shared_data):
-    tokenizer = AlbertTokenizer(shared_data / "vocabulary" / "30k-clean.model")
+@pytest.mark.parametrize(
+    "vocabulary",
+    [{"spm_model_file": "30k-clean.model"}, {"vocab_file": "vocab_chinese.txt"}],
+    ids=["SentencePiece", "WordPiece"],
+)
+def test_graph_ids_equal_pythons_on_real_text(shared_data, vocabulary):
+    [(kind, name)] = vocabulary.items()
+    tokenizer = AlbertTokenizer(**{kind: shared_data / "vocabulary" / name})
     for file in sorted((shared_data / "text").glob("*.txt")):
-        lines = file.read_text("utf-8").split("\n")[:1000]
+        lines = file.read_text("utf-8").split("\n")[:5000]
         assert tokenizer.tf_encode(lines).to_list() == tokenizer.encode_batch(lines)
 
 

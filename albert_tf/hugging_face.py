@@ -1,0 +1,312 @@
+"""Folders of Hugging Face's `transformers`: `config.json` and `model.safetensors`.
+
+The names are those of its PyTorch classes, whose matrices lie [outputs, inputs]: the
+projections' are turned over, and the heads' are as they are, for the released ones lie
+with their classes first as well. Nothing here needs `transformers` or PyTorch.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from albert_tf.config import AlbertConfig
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+_INDEX_FILE = "model.safetensors.index.json"
+# Files of weights that only PyTorch or other libraries read.
+_OTHER_WEIGHTS = ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
+# Names that say a path is in such a folder.
+WEIGHTS_FILES = (WEIGHTS_FILE, _INDEX_FILE, *_OTHER_WEIGHTS)
+# Its activation -> ours. Its "gelu" is the exact form, the original's is the tanh form.
+_ACTIVATIONS = {
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu": "gelu_erf",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+# What its configuration may say that this model knows no other value of.
+_FIXED = {"layer_norm_eps": 1e-12, "position_embedding_type": "absolute"}
+# Its modules -> our scopes: projections, and LayerNorms.
+_PROJECTIONS = {
+    "albert.encoder.embedding_hidden_mapping_in": (
+        "bert/encoder/embedding_hidden_mapping_in"
+    ),
+    "albert.pooler": "bert/pooler/dense",
+    "predictions.dense": "cls/predictions/transform/dense",
+}
+_NORMS = {
+    "albert.embeddings.LayerNorm": "bert/embeddings/LayerNorm",
+    "predictions.LayerNorm": "cls/predictions/transform/LayerNorm",
+}
+_BLOCK_PROJECTIONS = {
+    "attention.query": "attention_1/self/query",
+    "attention.key": "attention_1/self/key",
+    "attention.value": "attention_1/self/value",
+    "attention.dense": "attention_1/output/dense",
+    "ffn": "ffn_1/intermediate/dense",
+    "ffn_output": "ffn_1/intermediate/output/dense",
+}
+_BLOCK_NORMS = {
+    "attention.LayerNorm": "LayerNorm",
+    "full_layer_layer_norm": "LayerNorm_1",
+}
+_AS_THEY_ARE = {
+    "albert.embeddings.word_embeddings.weight": "bert/embeddings/word_embeddings",
+    "albert.embeddings.token_type_embeddings.weight": (
+        "bert/embeddings/token_type_embeddings"
+    ),
+    "albert.embeddings.position_embeddings.weight": (
+        "bert/embeddings/position_embeddings"
+    ),
+    "predictions.bias": "cls/predictions/output_bias",
+    "sop_classifier.classifier.weight": "cls/seq_relationship/output_weights",
+    "sop_classifier.classifier.bias": "cls/seq_relationship/output_bias",
+    "qa_outputs.weight": "cls/squad/output_weights",
+    "qa_outputs.bias": "cls/squad/output_bias",
+    "classifier.weight": "output_weights",
+    "classifier.bias": "output_bias",
+}
+_TABLE = "albert.embeddings.word_embeddings.weight"
+_MAPPING = "bert/encoder/embedding_hidden_mapping_in"
+# Copies that some versions store besides what they are tied to.
+_TIED = {
+    "predictions.decoder.weight": _TABLE,
+    "predictions.decoder.bias": "predictions.bias",
+}
+
+
+class Name(NamedTuple):
+    """A weight's name there and here, and whether its matrix is turned over."""
+
+    theirs: str
+    own: str
+    transposed: bool
+
+
+def names(config: AlbertConfig) -> Iterator[Name]:
+    """All weights that a model of a shape may have there, every head's included."""
+    projections, norms = dict(_PROJECTIONS), dict(_NORMS)
+    for group in range(config.num_hidden_groups):
+        for inner in range(config.inner_group_num):
+            theirs = (
+                f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}."
+            )
+            own = f"bert/encoder/transformer/group_{group}/inner_group_{inner}/"
+            projections |= {theirs + t: own + o for t, o in _BLOCK_PROJECTIONS.items()}
+            norms |= {theirs + t: own + o for t, o in _BLOCK_NORMS.items()}
+    for theirs, own in projections.items():
+        yield Name(f"{theirs}.weight", f"{own}/kernel", True)
+        yield Name(f"{theirs}.bias", f"{own}/bias", False)
+    for theirs, own in norms.items():
+        yield Name(f"{theirs}.weight", f"{own}/gamma", False)
+        yield Name(f"{theirs}.bias", f"{own}/beta", False)
+    for theirs, own in _AS_THEY_ARE.items():
+        yield Name(theirs, own, False)
+
+
+def own_weights(
+    stored: Mapping[str, np.ndarray], config: AlbertConfig
+) -> dict[str, np.ndarray]:
+    """Weights under released names, float32; others under their own.
+
+    Args:
+      stored: tensors of the folder.
+      config: what its `config.json` says.
+    Raises:
+      ValueError: the masked-LM head's matrix is not the embedding table.
+    """
+    rest = {_full_name(name): tensor for name, tensor in stored.items()}
+    for copy, tied in _TIED.items():
+        if copy in rest:
+            value = rest.pop(copy)
+            if not np.array_equal(rest.setdefault(tied, value), value):
+                raise ValueError(
+                    f"{copy} differs from {tied}: its masked-LM head is not tied to "
+                    "the embeddings, as ALBERT's is; train it tied."
+                )
+    # A buffer of older versions: 0, 1, 2, ...
+    rest.pop("albert.embeddings.position_ids", None)
+    weights = {}
+    for name in names(config):
+        if name.theirs in rest:
+            value = rest.pop(name.theirs)
+            value = value.T if name.transposed else value
+            weights[name.own] = np.ascontiguousarray(value, np.float32)
+    return weights | rest
+
+
+def their_weights(
+    weights: Mapping[str, np.ndarray], config: AlbertConfig
+) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Tensors under `transformers`' names, and the weights that have no place there.
+
+    Args:
+      weights: under released names.
+      config: the model's shape, of equal groups (`sharing.even_groups`).
+    """
+    rest = dict(weights)
+    if not config.projects_embeddings:
+        # Every model there has a projection: this one does nothing.
+        rest[f"{_MAPPING}/kernel"] = np.eye(config.hidden_size, dtype=np.float32)
+        rest[f"{_MAPPING}/bias"] = np.zeros(config.hidden_size, np.float32)
+    tensors = {}
+    for name in names(config):
+        if name.own in rest:
+            value = rest.pop(name.own)
+            value = value.T if name.transposed else value
+            tensors[name.theirs] = np.ascontiguousarray(value)
+    if "predictions.bias" in tensors:
+        # Its TensorFlow classes read this copy, its PyTorch classes tie the two.
+        tensors["predictions.decoder.bias"] = tensors["predictions.bias"].copy()
+    return tensors, tuple(sorted(rest))
+
+
+def _full_name(name: str) -> str:
+    """The name in a model with heads; that of the encoder alone has no `albert.`."""
+    bare = name.startswith(("embeddings.", "encoder.", "pooler."))
+    return f"albert.{name}" if bare else name
+
+
+def is_folder(folder: Path) -> bool:
+    """Whether a folder looks like one of `transformers`: its weights decide."""
+    return any((folder / name).is_file() for name in WEIGHTS_FILES)
+
+
+def read_tensors(folder: Path) -> dict[str, np.ndarray]:
+    """All tensors of a folder.
+
+    Raises:
+      ValueError: they are in a format that needs PyTorch or another library, or a file
+        is cut off or missing.
+    """
+    files = [WEIGHTS_FILE]
+    if (folder / _INDEX_FILE).is_file():
+        index = read_json(folder / _INDEX_FILE)
+        files = sorted(set(index.get("weight_map", {}).values()))
+    for name in files:
+        if not (folder / name).is_file():
+            others = [other for other in _OTHER_WEIGHTS if (folder / other).is_file()]
+            raise ValueError(
+                f"{folder} holds {', '.join(others) or 'no ' + name}, but weights are "
+                f"read from {WEIGHTS_FILE}. With transformers and PyTorch: "
+                "AutoModelForPreTraining.from_pretrained(FOLDER)"
+                ".save_pretrained(NEW, safe_serialization=True)."
+            )
+    tensors = {}
+    for name in files:
+        try:
+            with safetensors.safe_open(str(folder / name), "numpy") as file:
+                layout = (file.metadata() or {}).get("format", "pt")
+            tensors |= safetensors.numpy.load_file(str(folder / name))
+        except (safetensors.SafetensorError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{folder / name} cannot be read ({error}): copy it again; its numbers "
+                "must be float32 or float16."
+            ) from error
+        if layout != "pt":
+            raise ValueError(
+                f"{folder / name} holds tensors of format {layout!r}, expected 'pt': "
+                "save it with the PyTorch class of the model."
+            )
+    return tensors
+
+
+def write(
+    folder: Path, tensors: Mapping[str, np.ndarray], config_values: Mapping[str, Any]
+) -> None:
+    """Writes `model.safetensors` and `config.json`.
+
+    Raises:
+      OSError: the disk is full, for instance.
+    """
+    file = str(folder / WEIGHTS_FILE)
+    try:
+        safetensors.numpy.save_file(dict(tensors), file, {"format": "pt"})
+    except safetensors.SafetensorError as error:
+        raise OSError(f"{file} cannot be written: {error}.") from error
+    text = json.dumps(config_values, indent=2, ensure_ascii=False) + "\n"
+    (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
+    # The library writes for the owner's eyes only.
+    shutil.copymode(folder / CONFIG_FILE, file)
+
+
+def config_of(values: Mapping[str, Any]) -> AlbertConfig:
+    """The shape that a `config.json` describes.
+
+    Raises:
+      ValueError: another kind of model, or one whose formulas differ from ours.
+    """
+    if values.get("model_type", "albert") != "albert":
+        raise ValueError(
+            f"model_type is {values['model_type']!r}, expected 'albert': convert its "
+            "TensorFlow 1 checkpoint, if it is a BERT."
+        )
+    for key, only in _FIXED.items():
+        if values.get(key, only) != only:
+            raise ValueError(
+                f"{key} is {values[key]!r}, but ALBERT's is {only!r}: such a model "
+                "would give other numbers here."
+            )
+    known = set(AlbertConfig.__dataclass_fields__)
+    own = {key: value for key, value in values.items() if key in known}
+    act = own.get("hidden_act", "gelu_new")
+    if act not in _ACTIVATIONS:
+        raise ValueError(
+            f"hidden_act is {act!r}, expected one of {', '.join(_ACTIVATIONS)}."
+        )
+    # A key that is left out has its class's default there; those are the original's.
+    config = AlbertConfig.from_dict(
+        {"embedding_size": 128, "vocab_size": 30_000}
+        | own
+        | {"hidden_act": _ACTIVATIONS[act]}
+    )
+    if config.embedding_size == config.hidden_size:
+        # Every model there has a projection.
+        return config.replace(project_embeddings=True)
+    return config
+
+
+def config_values(config: AlbertConfig, architecture: str) -> dict[str, Any]:
+    """What `config.json` says of a shape of equal groups.
+
+    Args:
+      config: the model's shape.
+      architecture: class there, as "AlbertForPreTraining".
+    """
+    values = config.to_dict()
+    for key in ("attention_groups", "ffn_groups", "project_embeddings"):
+        values.pop(key, None)
+    theirs = {own: name for name, own in reversed(_ACTIVATIONS.items())}
+    return {
+        "architectures": [architecture],
+        "model_type": "albert",
+        **values,
+        **_FIXED,
+        "hidden_act": theirs[config.hidden_act],
+        "classifier_dropout_prob": 0.1,
+        "torch_dtype": "float32",
+    }
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A file that holds one JSON object.
+
+    Raises:
+      ValueError: it holds something else.
+    """
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is no JSON ({error}): copy it again.") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{file} must hold one JSON object: copy it again.")
+    return values

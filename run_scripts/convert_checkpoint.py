@@ -1,0 +1,90 @@
+"""Converts weights between layouts, with their configuration and vocabulary.
+
+    python run_scripts/convert_checkpoint.py --from=albert_base_v2 --to=model \
+        --layout=own
+
+`--from` is found out: an own or TensorFlow 1 checkpoint, a hub module or SavedModel, a
+Hugging Face folder, tf-models' AlbertEncoder, albert_zh. `--to` is a new folder.
+"""
+
+from absl import flags
+
+import common_flags
+from albert_tf import beside_weights
+
+FLAGS = flags.FLAGS
+
+
+def main():
+    from albert_tf import conversion, model_folder
+    from albert_tf.config import AlbertConfig
+
+    config = vocabulary = None
+    if FLAGS.albert_config_file:
+        config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    source = model_folder.locate(FLAGS["from"].value)
+    file = FLAGS.spm_model_file or FLAGS.vocab_file
+    cleaning = (FLAGS.do_lower_case, FLAGS.strip_accents)
+    if file or cleaning != (None, None):
+        vocabulary = beside_weights.read_vocabulary(source, file, *cleaning)
+    results = conversion.convert(
+        conversion.Conversion(
+            source=source,
+            target=FLAGS.to,
+            layout=FLAGS.layout,
+            config=config,
+            vocabulary=vocabulary,
+            strict=FLAGS.strict,
+            multiple_choice=FLAGS.multiple_choice,
+            vocab_size=FLAGS.resize_vocabulary,
+            seed=FLAGS.random_seed,
+        )
+    )
+    for kind, names in results["weights"].items():
+        for name in names:
+            print(f"{kind:8}{name}")
+    for what, differences in results["largest_differences"].items():
+        for name, difference in differences.items():
+            print(f"{what}: {name} differs by {difference:.1e} at most")
+    for note in results["notes"]:
+        print(f"NOTE: {note}")
+    counts = [f"{len(names)} {kind}" for kind, names in results["weights"].items()]
+    print(
+        f"Converted {source} ({results['source_layout']}) to {FLAGS.to} "
+        f"({FLAGS.layout}): {', '.join(counts)}."
+    )
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string(
+        "from",
+        None,
+        "Weights to convert: a checkpoint's path up to .index, or a folder.",
+        required=True,
+    )
+    flags.DEFINE_string("to", None, "New folder of the converted model.", required=True)
+    flags.DEFINE_enum(
+        "layout", None, beside_weights.TARGETS, "Layout of --to.", required=True
+    )
+    common_flags.define_config_file_flag(required=False)
+    flags.DEFINE_bool(
+        "strict",
+        True,
+        "Stop where a weight is missing, unknown or without a place in the layout. If "
+        "false, it starts fresh or is left out, and the report says so.",
+    )
+    flags.DEFINE_bool(
+        "multiple_choice",
+        False,
+        "A head of one class scores the choices of a question, for which Hugging Face "
+        "has a class of its own. If false, it is a regression.",
+    )
+    flags.DEFINE_integer(
+        "resize_vocabulary",
+        None,
+        "Rows that the embeddings and the masked-LM head's bias shall grow to.",
+        lower_bound=1,
+    )
+    common_flags.define_tokenizer_flags(cleaning=None)
+    common_flags.define_random_seed_flag("Of new rows, and weights that start fresh.")
+    common_flags.run(main)
