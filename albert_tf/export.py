@@ -168,6 +168,7 @@ def load_model(exported: ExportedModel) -> tuple[tf.Module, checkpoints.LoadRepo
     report = checkpoints.load_weights(
         model, exported.checkpoint, unused_ok=checkpoints.HEADS
     )
+    serving.keep_kernels_in(model, tf.as_dtype(exported.precision))
     return model, report
 
 

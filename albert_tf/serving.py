@@ -14,6 +14,7 @@ import tensorflow as tf
 from albert_tf import graph_packing, tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.encoder import AlbertEncoder
+from albert_tf.layers import Projection
 from albert_tf.tokenization import AlbertTokenizer
 
 IDS = ("input_ids", "input_mask", "segment_ids")
@@ -47,6 +48,20 @@ def build_model(config: AlbertConfig, facts: Mapping[str, Any]) -> tf.Module:
     if not facts:
         return EncoderModel(config)
     return tasks.from_facts(facts).build_model(config, 0, "none")
+
+
+def keep_kernels_in(model: tf.Module, dtype: tf.DType) -> None:
+    """Stores the kernels of all projections in the dtype that they are multiplied in.
+
+    The products are the same, and no request waits for the conversion of each kernel
+    in each layer. Of float32 nothing changes.
+    """
+    if dtype == tf.float32:
+        return
+    for layer in model.submodules:
+        if isinstance(layer, Projection):
+            name = layer.kernel.name.split(":")[0]
+            layer.kernel = tf.Variable(tf.cast(layer.kernel, dtype), name=name)
 
 
 def task_outputs(facts: Mapping[str, Any]) -> Callable[[dict, dict], dict]:
@@ -91,7 +106,10 @@ class ServedModel(tf.Module):
           custom operation.
         """
         super().__init__()
-        self.model = model
+        # Its variables are saved, and not the Keras objects around them: who holds a
+        # bound method is no place that TensorFlow looks at.
+        self.weights = list(model.variables)
+        self._call_model = model.__call__
         self._config, self._facts = config, facts
         self._outputs = task_outputs(facts)
         self._longest = facts.get("max_seq_length", config.max_position_embeddings)
@@ -103,7 +121,11 @@ class ServedModel(tf.Module):
     def answer(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The task's outputs of a batch of ids, int32 [B, S] each."""
         self._check(batch["input_ids"])
-        return self._outputs(self.model(batch, training=False), batch)
+        return self._outputs(self.run(batch), batch)
+
+    def run(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The model's own outputs."""
+        return self._call_model(batch, training=False)
 
     def example_inputs(self, size: int, length: int) -> dict[str, dict[str, Any]]:
         """Name of each signature -> inputs that it takes.

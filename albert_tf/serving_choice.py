@@ -36,7 +36,7 @@ class ServedChoices(ServedModel):
     def answer(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The answers to a batch of ids, int32 [B, C, S] each."""
         self._check(batch["input_ids"])
-        logits = self.model(batch, training=False)["logits"]
+        logits = self.run(batch)["logits"]
         return {
             "probabilities": tf.nn.softmax(logits),
             "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),

@@ -75,7 +75,7 @@ class ServedAnswers(ServedModel):
             # [CLS] stands for no answer, as in training.
             "p_mask": tf.where(columns == 0, 0, 1 - inside),
         }
-        found = self._predictions(self.model(batch, training=False), batch)
+        found = self._predictions(self.run(batch), batch)
         answers = self._valid_first(inside, found)
         if self._settings.version_2:
             null_scores = found["no_answer_logits"]

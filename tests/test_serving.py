@@ -345,6 +345,12 @@ def test_bfloat16_answers_about_the_same(pair_model, tmp_path):
     assert one.dtype == other.dtype == tf.float32
     difference = np.abs(one - other).max()
     assert 0 < difference < 0.05
+    # Kernels are stored so: nothing is converted when it is asked.
+    sizes = [
+        sum(file.stat().st_size for file in (path / "variables").iterdir())
+        for path in (exported, low)
+    ]
+    assert sizes[1] < 0.85 * sizes[0]
 
 
 def test_a_threshold_to_export_is_an_output_of_classifiers(pair_model):
