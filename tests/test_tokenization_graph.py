@@ -151,7 +151,9 @@ def test_graph_offsets_equal_pythons_on_xquad(shared_data):
     for language in ("en", "de", "zh"):
         file = shared_data / "squad" / f"xquad.{language}.json"
         articles = json.loads(file.read_text("utf-8"))["data"]
-        texts = [p["context"] for article in articles for p in article["paragraphs"]]
+        texts = [
+            p["context"] for article in articles for p in article["paragraphs"][:2]
+        ]
         for name in vocabularies:
             path = shared_data / "vocabulary" / name
             assert_offsets_equal_pythons(AlbertTokenizer.of_file(path), texts)
