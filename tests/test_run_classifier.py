@@ -211,6 +211,10 @@ ERRORS = {
     "unknown task": (["--task_name=rtf"], 2, ["rtf"]),
     "no data": (["--task_name=rte"], 2, ["--data_dir"]),
     "wrong data": (["--task_name=rte", "--data_dir=no"], 1, ["no", "RTE/"]),
+    "no runs": (["--num_runs=0"], 2, ["num_runs"]),
+    "no passes": (["--num_train_epochs=-1"], 2, ["num_train_epochs"]),
+    "passes that are no number": (["--num_train_epochs=nan"], 2, ["num_train_epochs"]),
+    "dropout": (["--classifier_dropout=1.5"], 2, ["classifier_dropout", "below 1"]),
     "early stopping": (["--early_stopping=2"], 2, ["--do_eval"]),
     "not trained": (["--nodo_train", "--do_predict"], 1, ["out"]),
 }
