@@ -6,13 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf import fine_tuning
+from albert_tf import fine_tuning, model_folder
 
 # What is averaged; all else must be the same in all models.
 _AVERAGED = ("probabilities", "values")
 
 Predictions = Mapping[str, np.ndarray]
 Score = Callable[[Predictions], dict[str, float]]
+
+
+def check_output(folder: Path) -> None:
+    """Raises ValueError if an ensemble's files would take the place of a run's."""
+    results = model_folder.read_json(folder / model_folder.RESULTS_FILE)
+    if results and "models" not in results:
+        raise ValueError(
+            f"{folder} holds a run, whose results an ensemble's would replace: give "
+            "another --output_dir."
+        )
 
 
 def shared_task(names: Sequence[str], facts: Sequence[Mapping]) -> dict[str, Any]:

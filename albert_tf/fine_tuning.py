@@ -4,6 +4,7 @@ several seeds, the best checkpoint of each, their median, and what they predict.
 import dataclasses
 import io
 import statistics
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,7 @@ def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
 
     Raises:
       FileNotFoundError: it predicted nothing for such a set.
+      ValueError: the file is damaged.
     """
     files = [folder / f"{name}.npz" for folder in _predictions_folders(output_dir)]
     there = [file for file in files if file.is_file()]
@@ -163,8 +165,12 @@ def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
             f"{files[0]} is missing: run that model with --do_predict, or --do_eval, "
             "first."
         )
-    with np.load(max(there, key=lambda file: file.stat().st_mtime)) as arrays:
-        return dict(arrays)
+    file = max(there, key=lambda file: file.stat().st_mtime)
+    try:
+        with np.load(file) as arrays:
+            return dict(arrays)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{file} is damaged ({error}): predict again.") from error
 
 
 def _npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
