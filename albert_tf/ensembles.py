@@ -29,12 +29,17 @@ def shared_task(names: Sequence[str], facts: Sequence[Mapping]) -> dict[str, Any
     """What `task.json` of several models says, which must agree.
 
     Raises:
-      ValueError: two models differ in task or labels, or were trained for none.
+      ValueError: they differ in task or labels, or one is of SQuAD or of no task.
     """
     first = facts[0]
     for name, each in zip(names, facts, strict=True):
         if not each:
             raise ValueError(f"{name} was not trained for a task: leave it out.")
+        if "labels" not in each:
+            raise ValueError(
+                f"{name} was trained for {each.get('task_name')}: for SQuAD there is "
+                "ensemble_squad.py."
+            )
         for key in ("task_name", "labels"):
             if each.get(key) != first.get(key):
                 raise ValueError(

@@ -58,6 +58,8 @@ def test_models_of_other_tasks_or_rows_are_refused():
         ensembles.shared_task(["one", "two"], facts)
     with pytest.raises(ValueError, match="two was not trained"):
         ensembles.shared_task(["one", "two"], [facts[0], {}])
+    with pytest.raises(ValueError, match=r"for squad_v1\.1: .*ensemble_squad"):
+        ensembles.shared_task(["one"], [{"task_name": "squad_v1.1"}])
     assert ensembles.shared_task(["one"], facts[:1]) == facts[0]
 
 
