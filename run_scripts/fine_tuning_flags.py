@@ -172,6 +172,7 @@ def _trained_model() -> Model:
             f"{folder.checkpoint} was not trained for a task: its head would be "
             "random. Pass --do_train first."
         )
+    _check_length(folder.config)
     return Model(
         folder.checkpoint,
         folder.config,
@@ -209,13 +210,19 @@ def _config(folder, tokenizer):
             f"The model has {config.vocab_size} pieces, the vocabulary "
             f"{tokenizer.vocab_size}: give the ones that belong together."
         )
-    if FLAGS.max_seq_length > config.max_position_embeddings:
+    _check_length(config)
+    return config
+
+
+def _check_length(config) -> None:
+    """The flag is that of rows if a model is trained, or if it is given."""
+    given = FLAGS.do_train or FLAGS["max_seq_length"].present
+    if given and FLAGS.max_seq_length > config.max_position_embeddings:
         raise ValueError(
             "max_seq_length must be at most max_position_embeddings. Received "
             f"{FLAGS.max_seq_length} and {config.max_position_embeddings}: lower "
             "--max_seq_length."
         )
-    return config
 
 
 def cache_dir() -> Path:
