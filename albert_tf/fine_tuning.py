@@ -40,10 +40,13 @@ def train(
       sets: name -> rows that the best weights of each run are tried on at its end.
     Returns:
       What `results.json` holds.
+    Raises:
+      ValueError: the folder holds several runs and one is asked for, or the reverse.
     """
+    root = Path(job.train_config.output_dir)
+    _check_folder(root, num_runs)
     if num_runs == 1:
         return _train_run(job, strategy, sets)
-    root = Path(job.train_config.output_dir)
     results, seeds = {}, []
     for number in range(num_runs):
         seeds.append(job.train_config.random_seed + number)
@@ -61,6 +64,21 @@ def train(
     if strategies.is_chief(strategy):
         write_json(root / model_folder.RESULTS_FILE, summary)
     return summary
+
+
+def _check_folder(root: Path, num_runs: int) -> None:
+    """One run in the folder of several would hide their results, and the reverse."""
+    several = (root / "run_1").is_dir()
+    if several and num_runs == 1:
+        raise ValueError(
+            f"{root} holds several runs, but one is asked for: give --num_runs as "
+            "then, or another --output_dir."
+        )
+    if num_runs > 1 and (root / training.SETTINGS_FILE).is_file():
+        raise ValueError(
+            f"{root} holds a single run, but num_runs={num_runs} is asked for: give "
+            "another --output_dir."
+        )
 
 
 def _train_run(job, strategy, sets) -> dict[str, Any]:
