@@ -2,6 +2,7 @@
 of anyone's; their flags, their rows, and what is written of them."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,8 @@ class ClassifierData:
         )
 
 
+# What a table of predictions cannot hold; the last are halves of surrogate pairs.
+_NO_NAME = re.compile("[\t\r\n\0\ud800-\udfff]")
 _DEV_NAMES = ("dev", "mismatched")
 _RESULTS = "test_results.tsv"
 
@@ -273,10 +276,10 @@ def _custom(known: dict[str, Any]) -> dict[str, Any]:
                 "to learn; give rows of at least two, or pass --regression."
             )
         for label in labels:
-            if any(character in label for character in "\t\r\n\0"):
+            if _NO_NAME.search(label):
                 raise ValueError(
                     f"{files['train']}: the label {label!r} holds a tab, line end or "
-                    "NUL, so that no table of predictions can name it: rename it."
+                    "the like, so that no table of predictions can name it: rename it."
                 )
     binary = labels is not None and len(labels) == 2
     return {
