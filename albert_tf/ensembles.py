@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf import fine_tuning
+from albert_tf import fine_tuning, model_folder
 
 # What is averaged; all else must be the same in all models.
 _AVERAGED = ("probabilities", "values")
@@ -15,16 +15,31 @@ Predictions = Mapping[str, np.ndarray]
 Score = Callable[[Predictions], dict[str, float]]
 
 
+def check_output(folder: Path) -> None:
+    """Raises ValueError if an ensemble's files would take the place of a run's."""
+    results = model_folder.read_json(folder / model_folder.RESULTS_FILE)
+    if results and "models" not in results:
+        raise ValueError(
+            f"{folder} holds a run, whose results an ensemble's would replace: give "
+            "another --output_dir."
+        )
+
+
 def shared_task(names: Sequence[str], facts: Sequence[Mapping]) -> dict[str, Any]:
     """What `task.json` of several models says, which must agree.
 
     Raises:
-      ValueError: two models differ in task or labels, or were trained for none.
+      ValueError: they differ in task or labels, or one is of SQuAD or of no task.
     """
     first = facts[0]
     for name, each in zip(names, facts, strict=True):
         if not each:
             raise ValueError(f"{name} was not trained for a task: leave it out.")
+        if "labels" not in each:
+            raise ValueError(
+                f"{name} was trained for {each.get('task_name')}: for SQuAD there is "
+                "ensemble_squad.py."
+            )
         for key in ("task_name", "labels"):
             if each.get(key) != first.get(key):
                 raise ValueError(

@@ -4,6 +4,7 @@ several seeds, the best checkpoint of each, their median, and what they predict.
 import dataclasses
 import io
 import statistics
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,13 @@ def train(
       sets: name -> rows that the best weights of each run are tried on at its end.
     Returns:
       What `results.json` holds.
+    Raises:
+      ValueError: the folder holds several runs and one is asked for, or the reverse.
     """
+    root = Path(job.train_config.output_dir)
+    _check_folder(root, num_runs)
     if num_runs == 1:
         return _train_run(job, strategy, sets)
-    root = Path(job.train_config.output_dir)
     results, seeds = {}, []
     for number in range(num_runs):
         seeds.append(job.train_config.random_seed + number)
@@ -60,6 +64,21 @@ def train(
     if strategies.is_chief(strategy):
         write_json(root / model_folder.RESULTS_FILE, summary)
     return summary
+
+
+def _check_folder(root: Path, num_runs: int) -> None:
+    """One run in the folder of several would hide their results, and the reverse."""
+    several = (root / "run_1").is_dir()
+    if several and num_runs == 1:
+        raise ValueError(
+            f"{root} holds several runs, but one is asked for: give --num_runs as "
+            "then, or another --output_dir."
+        )
+    if num_runs > 1 and (root / training.SETTINGS_FILE).is_file():
+        raise ValueError(
+            f"{root} holds a single run, but num_runs={num_runs} is asked for: give "
+            "another --output_dir."
+        )
 
 
 def _train_run(job, strategy, sets) -> dict[str, Any]:
@@ -155,6 +174,7 @@ def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
 
     Raises:
       FileNotFoundError: it predicted nothing for such a set.
+      ValueError: the file is damaged.
     """
     files = [folder / f"{name}.npz" for folder in _predictions_folders(output_dir)]
     there = [file for file in files if file.is_file()]
@@ -163,8 +183,12 @@ def read_predictions(output_dir: Path, name: str) -> dict[str, np.ndarray]:
             f"{files[0]} is missing: run that model with --do_predict, or --do_eval, "
             "first."
         )
-    with np.load(max(there, key=lambda file: file.stat().st_mtime)) as arrays:
-        return dict(arrays)
+    file = max(there, key=lambda file: file.stat().st_mtime)
+    try:
+        with np.load(file) as arrays:
+            return dict(arrays)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{file} is damaged ({error}): predict again.") from error
 
 
 def _npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -39,8 +39,14 @@ def cached_rows(
         them too.
       make: (statistics, to be filled while rows are made; the sidecar keeps them) ->
         features, about how many rows, and the rows.
+    Raises:
+      FileNotFoundError: an input is missing.
     """
     known = {**tokenizer.metadata(), **settings}
+    inputs = [Path(path) for path in inputs]
+    for path in inputs:
+        if not path.is_file():
+            raise FileNotFoundError(f"There is no file {path}: check the path.")
     content = [records.sha256(path) for path in inputs]
     key = json.dumps([VERSION, known, content], sort_keys=True)
     digest = hashlib.sha256(key.encode()).hexdigest()

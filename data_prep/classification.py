@@ -29,6 +29,8 @@ def classification_rows(
       tokenizer: cuts the texts.
       max_seq_length: pieces in a row at most, special ones included.
       statistics: gets `rows`, `pieces`, `unknown_pieces` and `truncated_rows`.
+    Raises:
+      ValueError: the length leaves no room for a piece of each text.
     """
     statistics |= dict.fromkeys(("pieces", "unknown_pieces", "truncated_rows"), 0)
     statistics["rows"] = len(examples)
@@ -36,6 +38,12 @@ def classification_rows(
     special = (
         packing.SPECIAL_PIECES_OF_PAIR if pair else packing.SPECIAL_PIECES_OF_SINGLE
     )
+    smallest = special + (2 if pair else 1)
+    if max_seq_length < smallest:
+        raise ValueError(
+            f"max_seq_length must be at least {smallest}, for the special pieces and "
+            f"one of each text. Received {max_seq_length}."
+        )
     for first in range(0, len(examples), _EXAMPLES_PER_BLOCK):
         block = examples[first : first + _EXAMPLES_PER_BLOCK]
         firsts = tokenizer.encode_batch([example.text for example in block])

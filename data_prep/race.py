@@ -170,7 +170,7 @@ def _passage_questions(
             f"options and {len(answers)} answers: there must be as many of each."
         )
     article = _text(_member(value, "article", place), "article", place)
-    passage_id = _text(_member(value, "id", place), "id", place)
+    passage_id = _id(_member(value, "id", place), place)
     found = []
     parts = zip(questions, option_lists, answers, strict=True)
     for number, (question, options, answer) in enumerate(parts, start=1):
@@ -204,6 +204,16 @@ def _text(value: Any, name: str, place: str) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise ValueError(f"{place}: {name!r} has half of a surrogate pair.") from None
+    return value
+
+
+def _id(value: Any, place: str) -> str:
+    """It stands in a column of a table, and NULs at an end are lost in arrays."""
+    value = _text(value, "id", place)
+    if any(character in value for character in "\t\r\n\0"):
+        raise ValueError(
+            f"{place}: 'id' must have no tab, line end or NUL. Received {value!r}."
+        )
     return value
 
 

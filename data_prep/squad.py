@@ -167,6 +167,10 @@ def _paragraphs(content: Any, path: str) -> Iterator[Paragraph]:
 
 def _question(value: Any, place: str, path: str) -> Question:
     question_id = _text(value, "id", place)
+    if "\0" in question_id:  # arrays lose those at the end
+        raise ValueError(
+            f"{place}: 'id' must have no NUL. Received {question_id!r}: change it."
+        )
     place = f"{path}, question {question_id!r}"
     answers = ()
     if "answers" in value:
@@ -192,7 +196,7 @@ def _get(value: Any, key: str, kind: type, place: str) -> Any:
     found = value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, kind):
         raise ValueError(
-            f"{place}: {key!r} must be {_KINDS[kind]}. Received {str(found)[:40]!r}: "
+            f"{place}: {key!r} must be {_KINDS[kind]}. Received {repr(found)[:40]}: "
             "is it a SQuAD file?"
         )
     return found

@@ -9,10 +9,13 @@ import dataclasses
 import json
 import math
 import os
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ON_BAD_ROW = ("error", "skip")
+# Characters of a header in a message: a file of another kind may be one long line.
+_MOST_LISTED = 300
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,10 +122,11 @@ def _example(row: Mapping, columns: Columns, place: str, number: str) -> Example
 
 def _rows(path: Path, columns: Columns) -> Iterator[tuple[int, Mapping | ValueError]]:
     """(line number, its values by column, or what is wrong with it)."""
-    if path.suffix == ".jsonl":
+    kind = path.suffix.lower()
+    if kind == ".jsonl":
         yield from _json_rows(path)
         return
-    lines = _csv_lines(path) if path.suffix == ".csv" else _tsv_lines(path)
+    lines = _csv_lines(path) if kind == ".csv" else _tsv_lines(path)
     header = None
     for line, values in lines:
         if isinstance(values, ValueError):
@@ -144,10 +148,18 @@ def _rows(path: Path, columns: Columns) -> Iterator[tuple[int, Mapping | ValueEr
 def _check_columns(path: Path, columns: Columns, header: list) -> None:
     for name in ("text", "text_pair", "label", "index"):
         column = getattr(columns, name)
-        if column is not None and column not in header:
+        if column is None:
+            continue
+        if column not in header:
+            listed = textwrap.shorten(", ".join(map(repr, header)), _MOST_LISTED)
             raise ValueError(
                 f"{path} has no column {column!r} for the {name}; it has "
-                f"{', '.join(map(str, header))}: name the right one."
+                f"{listed}: name the right one."
+            )
+        if header.count(column) > 1:
+            raise ValueError(
+                f"{path} has {header.count(column)} columns {column!r}: rename all but "
+                f"the one of the {name}."
             )
 
 
@@ -179,7 +191,12 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str] | ValueError]]:
             for values in reader:
                 if values:
                     yield reader.line_num, values
-        except (csv.Error, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
+            # The reader decodes ahead of the row that it is at.
+            raise ValueError(
+                f"{path}, after line {reader.line_num}: it is not UTF-8; convert it."
+            ) from error
+        except csv.Error as error:
             # What follows cannot be told from what is broken: none of it is skipped.
             raise ValueError(
                 f"{path}, line {reader.line_num}: it is not CSV ({error}); mend it, or "
@@ -195,7 +212,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Mapping | ValueError]]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             yield number, ValueError(f"it is not JSON ({error}).")
             continue
         if isinstance(row, dict):

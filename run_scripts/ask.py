@@ -74,5 +74,7 @@ if __name__ == "__main__":
     flags.DEFINE_multi_string(
         "question", None, "What to ask. May be repeated.", required=True
     )
-    flags.DEFINE_integer("n_best", 1, "Answers to list of each question.")
+    flags.DEFINE_integer(
+        "n_best", 1, "Answers to list of each question.", lower_bound=1
+    )
     common_flags.run(main)

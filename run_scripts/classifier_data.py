@@ -2,6 +2,7 @@
 of anyone's; their flags, their rows, and what is written of them."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,8 @@ class ClassifierData:
         )
 
 
+# What a table of predictions cannot hold; the last are halves of surrogate pairs.
+_NO_NAME = re.compile("[\t\r\n\0\ud800-\udfff]")
 _DEV_NAMES = ("dev", "mismatched")
 _RESULTS = "test_results.tsv"
 
@@ -204,6 +207,11 @@ def from_flags(model) -> ClassifierData:
         raise ValueError(
             f"The model was trained for {known.get('task_name')}, not for {name}: "
             "leave --task_name out."
+        )
+    if name not in (*glue.GLUE, CUSTOM):
+        raise ValueError(
+            f"The model was trained for {name}, not to classify texts: give one that "
+            "was."
         )
     length = FLAGS.max_seq_length
     if known and not FLAGS["max_seq_length"].present:
@@ -241,7 +249,12 @@ def _custom(known: dict[str, Any]) -> dict[str, Any]:
         label=FLAGS.label_column,
     )
     if known:
-        columns = tables.Columns(**{**known["columns"], "label": FLAGS.label_column})
+        own = {**known["columns"], "label": FLAGS.label_column}
+        for name in ("text", "text_pair"):
+            # A table may call its columns otherwise than that of the training.
+            if own[name] is not None and FLAGS[f"{name}_column"].present:
+                own[name] = FLAGS[f"{name}_column"].value
+        columns = tables.Columns(**own)
     files = {
         "train": FLAGS.train_file if FLAGS.do_train else "",
         "dev": FLAGS.dev_file,
@@ -262,6 +275,12 @@ def _custom(known: dict[str, Any]) -> dict[str, Any]:
                 f"{files['train']} has one label only, {labels[0]!r}: there is nothing "
                 "to learn; give rows of at least two, or pass --regression."
             )
+        for label in labels:
+            if _NO_NAME.search(label):
+                raise ValueError(
+                    f"{files['train']}: the label {label!r} holds a tab, line end or "
+                    "the like, so that no table of predictions can name it: rename it."
+                )
     binary = labels is not None and len(labels) == 2
     return {
         "labels": labels,

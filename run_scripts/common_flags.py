@@ -300,7 +300,10 @@ def define_export_flags() -> None:
         required=True,
     )
     flags.DEFINE_integer(
-        "model_version", 0, "Number of the version; 0: 1, or the next that is free."
+        "model_version",
+        0,
+        "Number of the version; 0: 1, or the next that is free.",
+        lower_bound=0,
     )
     flags.DEFINE_bool(
         "text_signature",

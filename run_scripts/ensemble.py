@@ -21,6 +21,8 @@ FLAGS = flags.FLAGS
 def main():
     from albert_tf import ensembles, model_folder, records, tasks
 
+    output = Path(FLAGS.output_dir)
+    ensembles.check_output(output)
     folders = [Path(name) for name in FLAGS.models]
     facts = [model_folder.read(folder).task for folder in folders]
     facts = ensembles.shared_task(FLAGS.models, facts)
@@ -47,7 +49,6 @@ def main():
             if predicted["labelled"]
         },
     }
-    output = Path(FLAGS.output_dir)
     write = _write_choices if "levels" in facts else _write_classes
     for name, predicted in averaged.items():
         write(output, name, predicted, facts)

@@ -23,10 +23,12 @@ FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf import answers
+    from albert_tf import answers, ensembles
     from albert_tf.answer_metrics import QuestionSet
     from albert_tf.span_tasks import NAMES, SquadSettings
 
+    output_dir = Path(FLAGS.output_dir)
+    ensembles.check_output(output_dir)
     file = squad.read_squad(FLAGS.predict_file)
     contexts = file.contexts()
     folders = [Path(folder) for folder in FLAGS.models]
@@ -35,6 +37,7 @@ def main():
         [_read_proposals(folder, contexts) for folder in folders], FLAGS.n_best_size
     )
     version_2 = known[0]["task_name"] == NAMES[True]
+    squad_data.check_threshold(version_2)
     settings = SquadSettings(version_2, n_best_size=FLAGS.n_best_size)
     questions = QuestionSet([], contexts, file.golds(), settings.rules)
     source = "mean of the models'"
@@ -51,7 +54,6 @@ def main():
         else:
             source = "given"
         settings = dataclasses.replace(settings, threshold=threshold)
-    output_dir = Path(FLAGS.output_dir)
     squad_data.write_answers(output_dir, proposals, questions, settings, source)
 
 
@@ -71,10 +73,16 @@ def _read_proposals(folder: Path, contexts):
 
     listed = _read_json(folder / squad_data.N_BEST_FILE)
     candidates, reasons = {}, {}
-    for question, found in listed.items():
-        if "reason" in found[0]:
-            reasons[question], found = found[0]["reason"], []
-        candidates[question] = [Candidate(**each) for each in found]
+    try:
+        for question, found in listed.items():
+            if "reason" in found[0]:
+                reasons[question], found = found[0]["reason"], []
+            candidates[question] = [Candidate(**each) for each in found]
+    except (LookupError, TypeError):
+        raise ValueError(
+            f"{folder / squad_data.N_BEST_FILE} is not what run_squad.py writes: "
+            "answer --predict_file with that model again."
+        ) from None
     same = listed.keys() == contexts.keys() and all(
         contexts[question][each.start : each.end] == each.text
         for question, found in candidates.items()

@@ -9,6 +9,7 @@ A script brings its reader, its task and its writer:
 """
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,10 @@ def define_fine_tuning_flags(**changes) -> None:
         "shape, to --max_seq_length; the results are the same.",
     )
     flags.DEFINE_integer(
-        "num_runs", 1, "Runs from so many seeds; results.json has their median."
+        "num_runs",
+        1,
+        "Runs from so many seeds; results.json has their median.",
+        lower_bound=1,
     )
     flags.DEFINE_string(
         "export_dir",
@@ -79,7 +83,10 @@ def define_fine_tuning_flags(**changes) -> None:
     common_flags.define_tokenizer_flags(cleaning=None)
     common_flags.define_max_seq_length_flag(defaults["max_seq_length"])
     flags.DEFINE_float(
-        "classifier_dropout", 0.1, "Probability of dropping in the head's input."
+        "classifier_dropout",
+        0.1,
+        "Probability of dropping in the head's input, below 1.",
+        lower_bound=0.0,
     )
     common_flags.define_optimizer_flags(**defaults)
     flags.DEFINE_alias("train_step", "num_train_steps")
@@ -89,11 +96,14 @@ def define_fine_tuning_flags(**changes) -> None:
         "num_train_epochs",
         defaults["num_train_epochs"],
         "Passes over the training rows, in the place of --num_train_steps; 0: that.",
+        lower_bound=0.0,
     )
     flags.DEFINE_float(
         "warmup_proportion",
         defaults["warmup_proportion"],
         "Share of the steps of --num_train_epochs that warm up.",
+        lower_bound=0.0,
+        upper_bound=1.0,
     )
 
 
@@ -135,6 +145,14 @@ def read_model() -> Model:
     """What the flags start from, or what they use."""
     if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
         raise flags.Error("Nothing to do: pass --do_train, --do_eval or --do_predict.")
+    # Bounds of flags let what is not a number pass.
+    if not FLAGS.classifier_dropout < 1:
+        raise flags.Error(
+            f"--classifier_dropout={FLAGS.classifier_dropout} must be below 1."
+        )
+    for name in ("num_train_epochs", "warmup_proportion"):
+        if not math.isfinite(FLAGS[name].value):
+            raise flags.Error(f"--{name}={FLAGS[name].value} must be a number.")
     if FLAGS.early_stopping and not FLAGS.do_eval:
         raise flags.Error("--early_stopping needs evaluations: pass --do_eval.")
     if not FLAGS.do_train:
@@ -177,6 +195,7 @@ def _trained_model() -> Model:
             f"{folder.checkpoint} was not trained for a task: its head would be "
             "random. Pass --do_train first."
         )
+    _check_length(folder.config)
     return Model(
         folder.checkpoint,
         folder.config,
@@ -214,13 +233,19 @@ def _config(folder, tokenizer):
             f"The model has {config.vocab_size} pieces, the vocabulary "
             f"{tokenizer.vocab_size}: give the ones that belong together."
         )
-    if FLAGS.max_seq_length > config.max_position_embeddings:
+    _check_length(config)
+    return config
+
+
+def _check_length(config) -> None:
+    """The flag is that of rows if a model is trained, or if it is given."""
+    given = FLAGS.do_train or FLAGS["max_seq_length"].present
+    if given and FLAGS.max_seq_length > config.max_position_embeddings:
         raise ValueError(
             "max_seq_length must be at most max_position_embeddings. Received "
             f"{FLAGS.max_seq_length} and {config.max_position_embeddings}: lower "
             "--max_seq_length."
         )
-    return config
 
 
 def cache_dir() -> Path:

@@ -145,6 +145,11 @@ def from_flags(model) -> RaceData:
         raise flags.Error("--high_only and --middle_only leave nothing: pass one.")
     levels = race.LEVELS
     if FLAGS.high_only or FLAGS.middle_only:
+        if FLAGS.input_format == "jsonl":
+            raise flags.Error(
+                "--high_only and --middle_only are for RACE's folders: questions of "
+                "--input_format=jsonl have no level."
+            )
         levels = ("high",) if FLAGS.high_only else ("middle",)
     known = model.task
     if known and known.get("task_name") != TASK_NAME:

@@ -7,6 +7,7 @@ prints its answer as JSON. Ports are by default 8501 for REST and 8500 for gRPC
 (`--protocol=grpc`). `--metadata` prints what the server's signatures take and give.
 """
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -52,22 +53,40 @@ def _get(address: str, body: bytes | None = None) -> dict:
     )
     try:
         with urllib.request.urlopen(request, timeout=FLAGS.timeout) as response:
-            return json.load(response)
+            content = response.read()
     except urllib.error.HTTPError as error:
-        raise ValueError(f"{address} refuses: {error.read().decode()[:500]}") from error
-    except urllib.error.URLError as error:
+        reason = error.read().decode(errors="replace")[:500]
+        raise ValueError(f"{address} refuses: {reason}") from error
+    # The second: an address that is none, or an answer that is not HTTP's.
+    except (OSError, http.client.HTTPException) as error:
         raise ConnectionError(
-            f"No server answers at {address} ({error.reason}): is it running, and is "
-            "this its REST port?"
+            f"No server answers at {address} ({getattr(error, 'reason', error)!s:.200}"
+            "): is it running, and is this its REST port?"
         ) from error
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise ValueError(
+            f"{address} answers {content[:40]!r}, not a JSON object: is this the REST "
+            "port of a TensorFlow Serving?"
+        )
+    return answer
 
 
 def ask_rest(address: str, signature: str, inputs: dict) -> dict:
     """Name of an output -> list of rows, of inputs in columns."""
     body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
-    answer = _get(f"{address}:predict", body)["outputs"]
+    answer = _get(f"{address}:predict", body)
+    if "outputs" not in answer:
+        raise ValueError(
+            f"{address} answers without 'outputs', with {sorted(answer)} only: is it a "
+            "TensorFlow Serving?"
+        )
+    outputs = answer["outputs"]
     # A single output comes without its name.
-    return answer if isinstance(answer, dict) else {"output": answer}
+    return outputs if isinstance(outputs, dict) else {"output": outputs}
 
 
 def _request(inputs: dict):
@@ -81,7 +100,13 @@ def _request(inputs: dict):
     if FLAGS.model_version:
         request.model_spec.version.value = FLAGS.model_version
     for name, values in inputs.items():
-        request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
+        try:
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
+        except (TypeError, ValueError):
+            raise flags.Error(
+                f"--inputs: {name!r} must be a list of numbers or of texts, in rows of "
+                f"one length. Received {values!s:.200}."
+            ) from None
     return request
 
 
@@ -120,7 +145,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("server", "localhost:8501", "HOST:PORT of the server.")
     flags.DEFINE_enum("protocol", "rest", ["rest", "grpc"], "How it is asked.")
     flags.DEFINE_string("model_name", None, "The server's --model_name.", required=True)
-    flags.DEFINE_integer("model_version", 0, "Version; 0: the latest.")
+    flags.DEFINE_integer("model_version", 0, "Version; 0: the latest.", lower_bound=0)
     flags.DEFINE_string(
         "signature", "text", "Signature: text, examples, ids, serving_default."
     )
@@ -128,5 +153,7 @@ if __name__ == "__main__":
         "inputs", "{}", "JSON object: name of an input -> list of rows."
     )
     flags.DEFINE_bool("metadata", False, "Print the signatures instead.")
-    flags.DEFINE_float("timeout", 30.0, "Seconds to wait for an answer.")
+    flags.DEFINE_float(
+        "timeout", 30.0, "Seconds to wait for an answer.", lower_bound=0.001
+    )
     common_flags.run(main)

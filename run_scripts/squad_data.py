@@ -123,6 +123,8 @@ class SquadData:
                     report,
                     for_training,
                 )
+                if not report.windows:
+                    raise ValueError(f"{file.path}: nothing to train on: {report}.")
                 statistics.update(report.to_dict())
 
             features = records.squad_features(with_places=not for_training)
@@ -167,11 +169,19 @@ def from_flags(model) -> SquadData:
             f"{asked.path} has questions without gold answers, so it cannot be scored: "
             "pass --do_predict in the place of --do_eval."
         )
-    if FLAGS.tune_threshold and not (settings.version_2 and FLAGS.do_eval):
-        raise flags.Error(
-            "--tune_threshold needs a v2.0 model and --do_eval on a development set."
-        )
+    check_threshold(settings.version_2)
+    if FLAGS.tune_threshold and not FLAGS.do_eval:
+        raise flags.Error("--tune_threshold needs --do_eval on a development set.")
     return SquadData(settings, model, train, asked)
+
+
+def check_threshold(version_2: bool) -> None:
+    """Raises flags.Error if a threshold is given for a model that has none."""
+    if not version_2 and (FLAGS.tune_threshold or FLAGS.null_threshold is not None):
+        raise flags.Error(
+            "--null_threshold and --tune_threshold are for v2.0: a v1.1 model always "
+            "answers."
+        )
 
 
 def _settings(known: Mapping[str, Any], train: squad.SquadFile | None):

@@ -83,3 +83,10 @@ def test_rows_that_cannot_be_made_leave_nothing(tmp_path, tokenizer):
     with pytest.raises(ValueError, match="line 2"):
         cache.cached_rows(tmp_path / "cache", "toy", [file], tokenizer, {}, make)
     assert not list((tmp_path / "cache").iterdir())
+
+
+def test_an_input_that_is_missing_is_named(tmp_path, tokenizer):
+    with pytest.raises(FileNotFoundError, match=r"no file .*dev\.tsv: check"):
+        cache.cached_rows(
+            tmp_path, "toy", [tmp_path / "dev.tsv"], tokenizer, {}, Maker()
+        )

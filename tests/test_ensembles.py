@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from albert_tf import ensembles, tasks
+from albert_tf import ensembles, fine_tuning, tasks
+from albert_tf.records import write_json
 
 
 def member(probabilities, labels=(0, 1, 1, 0), **more):
@@ -57,4 +58,27 @@ def test_models_of_other_tasks_or_rows_are_refused():
         ensembles.shared_task(["one", "two"], facts)
     with pytest.raises(ValueError, match="two was not trained"):
         ensembles.shared_task(["one", "two"], [facts[0], {}])
+    with pytest.raises(ValueError, match=r"for squad_v1\.1: .*ensemble_squad"):
+        ensembles.shared_task(["one"], [{"task_name": "squad_v1.1"}])
     assert ensembles.shared_task(["one"], facts[:1]) == facts[0]
+
+
+def test_a_run_is_not_overwritten_but_an_ensemble_is(tmp_path):
+    ensembles.check_output(tmp_path)
+    write_json(tmp_path / "results.json", {"models": ["one"], "sets": {}})
+    ensembles.check_output(tmp_path)
+    write_json(tmp_path / "results.json", {"best_run": "run_1"})
+    with pytest.raises(ValueError, match="holds a run"):
+        ensembles.check_output(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [0, 100, 700])
+def test_damaged_predictions_are_named(tmp_path, kept):
+    path = tmp_path / fine_tuning.PREDICTIONS_FOLDER / "dev.npz"
+    path.parent.mkdir()
+    np.savez(path, **member([0.1, 0.2, 0.9, 0]))
+    found = fine_tuning.read_predictions(tmp_path, "dev")
+    assert found["label_ids"].tolist() == [0, 1, 1, 0]
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"dev\.npz is damaged.*predict again"):
+        fine_tuning.read_predictions(tmp_path, "dev")

@@ -179,6 +179,14 @@ def test_runs_differ_in_their_seed_and_are_summed_up(folder, sets, tmp_path):
     own = fine_tuning.read_predictions(tmp_path / best, "test")["probabilities"]
     assert (predicted == own).all()
     assert len({run["train"]["loss"] for run in runs}) == 3
+    with pytest.raises(ValueError, match="holds several runs, but one"):
+        fine_tuning.train(job, 1, device(), {"test": test})
+    single = tmp_path / "run_1"
+    config = dataclasses.replace(job.train_config, output_dir=str(single))
+    single_job = dataclasses.replace(job, train_config=config)
+    with pytest.raises(ValueError, match="holds a single run, but num_runs=2"):
+        fine_tuning.train(single_job, 2, device(), {"test": test})
+    assert not (single / "run_1").exists()
 
 
 def test_training_stops_when_it_gets_no_better(folder, sets, tmp_path, monkeypatch):

@@ -92,7 +92,7 @@ SIBLINGS = {
     "loop": {"tasks", "train_step"},
     "training": {"tasks", "loop", "train_step", "best", "prediction"},
     "fine_tuning": {"model_folder"},
-    "ensembles": {"fine_tuning"},
+    "ensembles": {"fine_tuning", "model_folder"},
 }
 # Parts of one module: nobody else imports them.
 PRIVATE = {

@@ -136,6 +136,8 @@ def test_passages_without_answers_can_be_read(tmp_path):
         ({"questions": [], "options": [], "answers": []}, "holds no questions"),
         ({"article": ["a"]}, "'article' must be text"),
         ({"article": None}, "lacks 'article'"),
+        ({"id": "a\tb"}, r"'id' must have no tab.*'a\\tb'"),
+        ({"id": "a\0"}, "'id' must have no tab, line end or NUL"),
         ({"article": "\ud800"}, "half of a surrogate pair"),
         ({"options": [["a", "b", "c"], ["a"]]}, "question 2.*2 to 26.*Received 1"),
         ({"options": [["a"] * 27, ["a", "b"]]}, "question 1.*2 to 26.*Received 27"),

@@ -196,9 +196,16 @@ ERRORS = {
     "no shape": (["--albert_config_file="], 2, ["--albert_config_file"]),
     "no vocabulary": (["--vocab_file="], 2, ["--vocab_file"]),
     "missing file": (["--train_file=no.tsv"], 1, ["no.tsv"]),
+    "no room": (["--max_seq_length=2"], 1, ["at least 3", "Received 2"]),
     "missing column": (["--label_column=class"], 1, ["train.tsv", "'class'", "text"]),
     "missing text": (["--text_column=body"], 1, ["'body'"]),
     "one label": (["--train_file=one.tsv"], 1, ["one label only, 'good'"]),
+    "label in two lines": (["--train_file=lines.jsonl"], 1, ["'a\\nb'", "rename"]),
+    "model of another kind": (
+        ["--nodo_train", "--do_predict", "--init_checkpoint=choice"],
+        1,
+        ["trained for race"],
+    ),
     "unknown label": (
         ["--do_eval", "--dev_file=other.tsv"],
         1,
@@ -211,9 +218,25 @@ ERRORS = {
     "unknown task": (["--task_name=rtf"], 2, ["rtf"]),
     "no data": (["--task_name=rte"], 2, ["--data_dir"]),
     "wrong data": (["--task_name=rte", "--data_dir=no"], 1, ["no", "RTE/"]),
+    "no runs": (["--num_runs=0"], 2, ["num_runs"]),
+    "no passes": (["--num_train_epochs=-1"], 2, ["num_train_epochs"]),
+    "passes that are no number": (["--num_train_epochs=nan"], 2, ["num_train_epochs"]),
+    "dropout": (["--classifier_dropout=1.5"], 2, ["classifier_dropout", "below 1"]),
     "early stopping": (["--early_stopping=2"], 2, ["--do_eval"]),
     "not trained": (["--nodo_train", "--do_predict"], 1, ["out"]),
 }
+
+
+def _write_choice_model(folder):
+    """A model of multiple choice, as far as a script looks before it computes."""
+    (folder / "choice").mkdir(exist_ok=True)
+    for name in ("model.ckpt-1.index", "model.ckpt-1.data-00000-of-00001"):
+        (folder / "choice" / name).touch()
+    config().to_json(folder / "choice" / "albert_config.json")
+    vocabulary = (folder / "vocab.txt").read_text()
+    (folder / "choice" / "vocab.txt").write_text(vocabulary)
+    facts = {"task_name": "race", "labels": None, "max_seq_length": 17}
+    (folder / "choice" / "task.json").write_text(json.dumps(facts))
 
 
 @pytest.mark.parametrize("case", ERRORS)
@@ -223,12 +246,34 @@ def test_what_is_wrong_is_said_in_one_line(case, folder):
     (folder / "one.tsv").write_text("text\tlabel\nlovely\tgood\nlovely\tgood\n")
     (folder / "other.tsv").write_text("text\tlabel\nlovely\tgreat\n")
     (folder / "short.tsv").write_text("text\tlabel\nlovely\tgood\nlovely\n")
+    (folder / "lines.jsonl").write_text(
+        '{"text": "x", "label": "a\\nb"}\n{"text": "x", "label": "c"}\n'
+    )
     tiny_config().to_json(folder / "other.json")
+    _write_choice_model(folder)
     wrong, code, parts = ERRORS[case]
     result = run_script(
         "run_classifier.py", *START, "--output_dir=out", *wrong, cwd=folder
     )
     assert_one_line(result, code, *parts)
+
+
+def test_a_table_to_predict_may_name_its_columns_otherwise(trained, tmp_path):
+    model, _ = trained
+    rows = texts(5, seed=7)
+    (tmp_path / "new.tsv").write_text(
+        "text\tbody\n" + "".join(f"wrong\t{text}\n" for text, *_ in rows)
+    )
+    arguments = ["--nodo_train", "--do_predict", f"--init_checkpoint={model}"]
+    arguments += [f"--predict_file={tmp_path / 'new.tsv'}", "--output_dir=out"]
+    run(tmp_path, *arguments, "--text_column=body")
+    by_name = (tmp_path / "out" / "test_results.tsv").read_text()
+    run(tmp_path, *arguments, "--text_column=text")
+    assert by_name != (tmp_path / "out" / "test_results.tsv").read_text()
+    result = run_script(
+        "run_classifier.py", *arguments, "--max_seq_length=999", cwd=tmp_path
+    )
+    assert_one_line(result, 1, "max_position_embeddings", "999")
 
 
 def test_bad_rows_are_skipped_and_counted_when_told_to(folder):

@@ -158,6 +158,7 @@ def test_models_are_averaged(trained, tmp_path):
     ("arguments", "code", "message"),
     [
         (["--high_only", "--middle_only"], 2, "pass one"),
+        (["--high_only", "--input_format=jsonl"], 2, "have no level"),
         (["--data_dir={}/nowhere"], 1, "nowhere/test: --data_dir must hold"),
         (["--predict_file={}/bad.jsonl", "--input_format=jsonl"], 1, "question 1"),
     ],

@@ -213,11 +213,13 @@ def test_a_question_is_answered_at_the_terminal(folder, v1):
 ERRORS = {
     "no predict file": (["--do_eval", "--predict_file="], 2, "--predict_file"),
     "tuning v1.1": (["--do_eval", "--tune_threshold"], 2, "v2.0"),
+    "threshold of v1.1": (["--do_eval", "--null_threshold=0"], 2, "--null_threshold"),
     "v2.0 as v1.1": (
         ["--train_file=v2.json", "--noversion_2_with_negative"],
         1,
         "v2.json, question '",
     ),
+    "lost answers": (["--train_file=lost.json"], 1, "lost.json: nothing to train on"),
     "no answers": (["--train_file=none.json"], 1, "none.json, question 'a'"),
 }
 
@@ -226,6 +228,8 @@ ERRORS = {
 @pytest.mark.parametrize("case", ERRORS)
 def test_wrong_use_is_one_line(folder, vocabulary, case):
     write_squad(folder / "none.json", [("Tea.", [question("a")])])
+    lost = [("Tea.", [question("a", answers=[("Coffee", 0)])])]
+    write_squad(folder / "lost.json", lost)
     arguments, code, message = ERRORS[case]
     flags = ["--from_scratch", "--output_dir=wrong", "--max_seq_length=128"]
     flags += ["--albert_config_file=tiny.json", f"--spm_model_file={vocabulary}"]

@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import json
+import socketserver
 import threading
 from concurrent import futures
 
@@ -134,3 +135,52 @@ def test_a_server_that_is_not_there_is_named(protocol, tmp_path):
 
 def test_inputs_that_are_no_object_are_refused(tmp_path):
     assert_one_line(ask("x:1", "--inputs=[1]", cwd=tmp_path), 2, "JSON object")
+
+
+@contextlib.contextmanager
+def raw_server(content):
+    """Answers every request with these bytes."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(1 << 16)
+            self.request.sendall(content)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+_HEAD = b"HTTP/1.0 200 OK\r\nContent-Length: "
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x00\x00\x06\x04 SETTINGS of gRPC\n\n", "is this its REST port"),
+        (_HEAD + b"99\r\n\r\n{", "is this its REST port"),
+        (_HEAD + b"6\r\n\r\n<html>", "b'<html>', not a JSON object"),
+        (_HEAD + b"2\r\n\r\n[]", "b'[]', not a JSON object"),
+        (_HEAD + b"2\r\n\r\n{}", "without 'outputs'"),
+        (b"HTTP/1.0 500 no\r\n\r\n\xff", "refuses"),
+    ],
+)
+def test_a_server_of_another_kind_is_told_in_one_line(content, message, tmp_path):
+    with raw_server(content) as server:
+        assert_one_line(ask(server, cwd=tmp_path), 1, server, message)
+
+
+def test_an_address_that_is_none_is_told_in_one_line(tmp_path):
+    assert_one_line(ask("localhost:rest", cwd=tmp_path), 1, "localhost:rest")
+
+
+@pytest.mark.parametrize(
+    "ids", ["[1, 'a']", "[[1, 2], [3]]", "[null]", "{'a': 1}", f"[{10**30}]"]
+)
+def test_what_is_no_tensor_is_named(ids, tmp_path):
+    inputs = f"--inputs={{'ids': {ids}}}".replace("'", '"')
+    result = ask("x:1", "--protocol=grpc", inputs, cwd=tmp_path)
+    assert_one_line(result, 2, "'ids' must be a list")

@@ -94,7 +94,8 @@ def broken(**changes):
     ("paragraphs", "message"),
     [
         (broken(id=None), "article 0, paragraph 0: 'id' must be a string"),
-        (broken(id=7), "'id' must be a string. Received '7'"),
+        (broken(id=7), "'id' must be a string. Received 7: "),
+        (broken(id="x\0"), "'id' must have no NUL. Received 'x\\x00'"),
         (broken(question=None), "question 'x': 'question' must be a string"),
         (broken(answers="Paris"), "question 'x': 'answers' must be a list"),
         (broken(answers=[{"text": "Paris"}]), "'answer_start' must be a whole number"),

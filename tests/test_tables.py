@@ -68,6 +68,11 @@ BAD = {
         "label column 'label'",
     ),
     "cut.jsonl": ('{"text": "a", "oth\n{"text":"a","other":"","label":1}', "1", "JSON"),
+    "deep.jsonl": (
+        "[" * 100_000 + '\n{"text":"a","other":"","label":1}',
+        "line 1",
+        "not JSON",
+    ),
     "list.jsonl": ('["a"]\n{"text":"a","other":"","label":1}', "line 1", "object"),
 }
 
@@ -91,6 +96,9 @@ def test_a_bad_row_stops_with_its_line_or_is_counted(tmp_path, name):
         ("a.tsv", "text\tother\tlabel\n", "holds no rows"),
         ("a.jsonl", "", "holds no rows"),
         ("a.csv", 'text,other,label\n"open,b,1\n', "not CSV"),
+        ("a.csv", b"text,other,label\na\xff,b,1\n", "not UTF-8"),
+        ("A.CSV", "text,other,labels\na,b,1\n", "it has 'text', 'other', 'labels'"),
+        ("a.tsv", "text\tother\tother\tlabel\na\tb\tc\t1\n", "2 columns 'other'"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, name, content, problem):
@@ -98,6 +106,13 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, name, content, problem)
     for on_bad_row in tables.ON_BAD_ROW:
         with pytest.raises(ValueError, match=problem):
             tables.read_table(path, COLUMNS, on_bad_row)
+
+
+def test_a_line_without_end_is_not_listed_whole(tmp_path):
+    path = write(tmp_path / "a.tsv", "word " * 100_000)
+    with pytest.raises(ValueError, match="no column 'text'") as raised:
+        tables.read_table(path, COLUMNS)
+    assert len(str(raised.value)) < 600
 
 
 def test_unknown_labels_and_words_for_numbers_are_named(tmp_path):
