@@ -40,11 +40,14 @@ class FactorizedEmbedding(tf_keras.layers.Layer):
     def call(self, input_ids, segment_ids, seed=None):
         """int32 [B, S] and [B, S] -> [B, S, E]."""
         length = tf.shape(input_ids)[1]
-        tf.debugging.assert_less_equal(
+        check = tf.debugging.assert_less_equal(
             length,
             self.position_embeddings.shape[0],
             "The input is longer than max_position_embeddings: shorten it.",
         )
+        # Before the sum of unequal lengths fails with less to say; eagerly it has run.
+        with tf.control_dependencies([check] if check is not None else []):
+            length = tf.identity(length)
         # A product with one-hot rows: the table is two rows high, and its gradient is
         # then a product as well instead of a scatter from every position.
         segments = tf.one_hot(segment_ids, self.token_type_embeddings.shape[0])
