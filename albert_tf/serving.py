@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import graph_packing, tasks
+from albert_tf import checkpoints, graph_packing, tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.encoder import AlbertEncoder
 from albert_tf.layers import Projection
@@ -106,9 +106,9 @@ class ServedModel(tf.Module):
           custom operation.
         """
         super().__init__()
-        # Its variables are saved, and not the Keras objects around them: who holds a
-        # bound method is no place that TensorFlow looks at.
-        self.weights = list(model.variables)
+        # Its variables are saved under released names, as checkpoints have them, and
+        # not the Keras objects around them: TensorFlow does not look behind a method.
+        self.weights = {checkpoints.released_name(v): v for v in model.variables}
         self._call_model = model.__call__
         self._config, self._facts = config, facts
         self._outputs = task_outputs(facts)
