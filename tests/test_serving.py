@@ -1,6 +1,7 @@
 """A fine-tuned model as it is served: from ids, from tf.Examples and from text."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -200,6 +201,8 @@ def test_a_bare_process_answers_when_the_source_is_gone(
             name,
         ],
         cwd=tmp_path,
+        # Other libraries' tests set it, and with it TensorFlow loads tf_keras.
+        env={k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"},
         capture_output=True,
         text=True,
     )
