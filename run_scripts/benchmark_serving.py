@@ -28,8 +28,6 @@ def define_flags() -> None:
     """The model, and how often it is asked."""
     common_flags.define_config_file_flag()
     common_flags.define_config_override_flag()
-    flags.DEFINE_string("init_checkpoint", "", "Not used: weights are random.")
-    flags.DEFINE_bool("unshare", False, "Not used.")
     common_flags.define_tokenizer_flags()
     flags.DEFINE_integer("pieces", 20, "Pieces of the one text, special ones included.")
     flags.DEFINE_integer("repeats", 50, "Times that each is timed.")
@@ -42,8 +40,10 @@ def main():
     import tensorflow as tf
 
     from albert_tf import checkpoints, export, models
+    from albert_tf.config import AlbertConfig
 
-    config = common_flags.model_config()
+    config = AlbertConfig.from_json(FLAGS.albert_config_file)
+    config = config.override(FLAGS.config_override)
     tokenizer = common_flags.make_tokenizer()
     facts = {
         "task_name": "custom",

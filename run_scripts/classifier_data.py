@@ -238,7 +238,8 @@ def _glue(name: str) -> dict[str, Any]:
         "bounds": task.bounds,
         "train_columns": task.train,
         "test_columns": task.test,
-        "files": _with_predict_file(files, [*task.test_files]),
+        # Not under the name of a submission: it may be any table.
+        "files": _with_predict_file(files, [*task.test_files], "predict"),
     }
 
 
@@ -288,16 +289,18 @@ def _custom(known: dict[str, Any]) -> dict[str, Any]:
         "bounds": None,
         "train_columns": columns,
         "test_columns": dataclasses.replace(columns, label=None),
-        "files": _with_predict_file(files, ["test"]),
+        "files": _with_predict_file(files, ["test"], "test"),
     }
 
 
-def _with_predict_file(files: dict[str, Path], tests: list[str]) -> dict[str, Path]:
-    """With `--predict_file` it takes the place of the test files."""
+def _with_predict_file(
+    files: dict[str, Path], tests: list[str], name: str
+) -> dict[str, Path]:
+    """With `--predict_file` it takes the place of the test files, under a name."""
     if not FLAGS.predict_file:
         return files
-    kept = {name: file for name, file in files.items() if name not in tests}
-    return {**kept, tests[0]: Path(FLAGS.predict_file)}
+    kept = {each: file for each, file in files.items() if each not in tests}
+    return {**kept, name: Path(FLAGS.predict_file)}
 
 
 def warnings_of(name: str, rows) -> list[str]:
