@@ -9,9 +9,13 @@ from pathlib import Path
 
 from absl import flags
 
-import common_flags
-from data_prep.squad import Paragraph, Question
-from data_prep.squad_windows import ConversionReport, WindowSettings, make_rows
+from data_prep.fine_tuning.squad import Paragraph, Question
+from data_prep.fine_tuning.squad_windows import (
+    ConversionReport,
+    WindowSettings,
+    make_rows,
+)
+from flags import common_flags
 
 FLAGS = flags.FLAGS
 
@@ -19,10 +23,12 @@ _ROWS_AT_A_TIME = 8
 
 
 def main():
-    from albert_tf import answers, checkpoints, model_folder, span_tasks
+    from albert_tf.checkpoints import model_dir
+    from albert_tf.checkpoints.load import HEADS, load_weights
+    from albert_tf.tasks import answers, squad
 
-    folder = model_folder.read(FLAGS.model)
-    settings = span_tasks.SquadSettings.from_dict(folder.task)
+    folder = model_dir.read(FLAGS.model)
+    settings = squad.SquadSettings.from_dict(folder.task)
     text = _read_text(FLAGS.context)
     asked = [Question(str(i), text) for i, text in enumerate(FLAGS.question)]
     windows = WindowSettings(
@@ -37,10 +43,10 @@ def main():
             for_training=False,
         )
     )
-    task = span_tasks.squad_task(settings)
+    task = squad.squad_task(settings)
     model = task.build_model(folder.config, 0, "none")
-    checkpoints.load_weights(model, folder.checkpoint, unused_ok=checkpoints.HEADS)
-    predicted = span_tasks.predict(task, model, rows, _ROWS_AT_A_TIME)
+    load_weights(model, folder.checkpoint, unused_ok=HEADS)
+    predicted = squad.predict(task, model, rows, _ROWS_AT_A_TIME)
     contexts = {question.question_id: text for question in asked}
     proposals = answers.propose(rows, predicted, contexts, settings.rules)
     final = proposals.predictions(settings.threshold)

@@ -24,12 +24,8 @@ import sys
 
 from absl import flags
 
-import benchmark_classifier
-import benchmark_serving
-import benchmark_train
-import common_flags
-import data_flags
-import performance_flags
+from dev import benchmark_classifier, benchmark_serving, benchmark_train
+from flags import common_flags, data_flags, performance_flags
 
 FLAGS = flags.FLAGS
 
@@ -37,7 +33,7 @@ FLAGS = flags.FLAGS
 def benchmark_data():
     import create_pretraining_data
 
-    from data_prep.benchmark import benchmark_data, benchmark_table
+    from dev.benchmark_data import benchmark_data, benchmark_table
 
     if not FLAGS.spm_model_file:
         raise flags.Error(

@@ -9,26 +9,26 @@ Hugging Face folder, tf-models' AlbertEncoder, albert_zh. `--to` is a new folder
 
 from absl import flags
 
-import common_flags
-from albert_tf import beside_weights
+from albert_tf.checkpoints import beside_weights
+from flags import common_flags
 
 FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf import conversion, model_folder
+    from albert_tf.checkpoints import convert, model_dir
     from albert_tf.config import AlbertConfig
 
     config = vocabulary = None
     if FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
-    source = model_folder.locate(FLAGS["from"].value)
+    source = model_dir.locate(FLAGS["from"].value)
     file = FLAGS.spm_model_file or FLAGS.vocab_file
     cleaning = (FLAGS.do_lower_case, FLAGS.strip_accents)
     if file or cleaning != (None, None):
         vocabulary = beside_weights.read_vocabulary(source, file, *cleaning)
-    results = conversion.convert(
-        conversion.Conversion(
+    results = convert.convert(
+        convert.Conversion(
             source=source,
             target=FLAGS.to,
             layout=FLAGS.layout,

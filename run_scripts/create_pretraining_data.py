@@ -10,17 +10,16 @@ killed goes on where it was when it is started again. --dry_run tells rows and b
 
 from absl import flags, logging
 
-import common_flags
-import data_flags
-from data_prep import corpus
-from data_prep.estimate import estimate, estimate_table
-from data_prep.job import Job, make_pretraining_data
-from data_prep.masking import MaskingConfig
-from data_prep.outputs import expand_outputs
-from data_prep.report import report_table, unknown_warning
-from data_prep.settings import PretrainingDataConfig
-from data_prep.text import TextConfig
-from data_prep.workers import default_count
+from data_prep.corpus.reader import expand_inputs
+from data_prep.corpus.tokenize import TextConfig
+from data_prep.parallel import default_count
+from data_prep.pretraining.config import PretrainingDataConfig
+from data_prep.pretraining.estimate import estimate, estimate_table
+from data_prep.pretraining.job import Job, make_pretraining_data
+from data_prep.pretraining.masking import MaskingConfig
+from data_prep.pretraining.output_files import expand_outputs
+from data_prep.pretraining.report import report_table, unknown_warning
+from flags import common_flags, data_flags
 
 FLAGS = flags.FLAGS
 
@@ -48,7 +47,7 @@ def job_from_flags() -> Job:
         FLAGS.input_format, FLAGS.on_bad_text, FLAGS.language, FLAGS.chinese_segmenter
     )
     return Job(
-        input_paths=corpus.expand_inputs(FLAGS.input_file),
+        input_paths=expand_inputs(FLAGS.input_file),
         text_config=text_config,
         tokenizer=common_flags.make_tokenizer(),
         config=config,

@@ -12,21 +12,24 @@ from pathlib import Path
 
 from absl import flags
 
-import common_flags
-from data_prep import choice, glue
+from data_prep.fine_tuning import glue, multiple_choice
+from flags import common_flags
 
 FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf import ensembles, model_folder, records, tasks
+    from albert_tf.checkpoints import model_dir
+    from albert_tf.files import write_json
+    from albert_tf.tasks.registry import from_facts
+    from albert_tf.training import ensembles
 
     output = Path(FLAGS.output_dir)
     ensembles.check_output(output)
     folders = [Path(name) for name in FLAGS.models]
-    facts = [model_folder.read(folder).task for folder in folders]
+    facts = [model_dir.read(folder).task for folder in folders]
     facts = ensembles.shared_task(FLAGS.models, facts)
-    task = tasks.from_facts(facts)
+    task = from_facts(facts)
     sets = ensembles.read_sets(folders)
     chosen = list(range(len(folders)))
     if FLAGS.select_by:
@@ -52,7 +55,7 @@ def main():
     write = _write_choices if "levels" in facts else _write_classes
     for name, predicted in averaged.items():
         write(output, name, predicted, facts)
-    records.write_json(output / "results.json", results)
+    write_json(output / "results.json", results)
     print(f"Averaged {', '.join(results['models'])}: {results['sets']}")
 
 
@@ -66,7 +69,7 @@ def _write_classes(output: Path, name: str, predicted, facts) -> None:
 
 def _write_choices(output: Path, name: str, predicted, facts) -> None:
     answers, table = f"{name}_predictions.json", f"{name}_results.tsv"
-    choice.write_predictions(predicted, output / answers, output / table)
+    multiple_choice.write_predictions(predicted, output / answers, output / table)
 
 
 if __name__ == "__main__":

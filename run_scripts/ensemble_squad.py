@@ -15,17 +15,17 @@ from pathlib import Path
 
 from absl import flags
 
-import common_flags
-import squad_data
-from data_prep import squad
+from data_prep.fine_tuning import squad
+from flags import common_flags, squad_data
 
 FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf import answers, ensembles
-    from albert_tf.answer_metrics import QuestionSet
-    from albert_tf.span_tasks import NAMES, SquadSettings
+    from albert_tf.tasks import answers
+    from albert_tf.tasks.answer_metrics import QuestionSet
+    from albert_tf.tasks.squad import NAMES, SquadSettings
+    from albert_tf.training import ensembles
 
     output_dir = Path(FLAGS.output_dir)
     ensembles.check_output(output_dir)
@@ -69,7 +69,7 @@ def _mean(thresholds: list[float]) -> float:
 
 def _read_proposals(folder: Path, contexts):
     """What `run_squad.py` left there, checked against the paragraphs."""
-    from albert_tf.answers import Candidate, Proposals
+    from albert_tf.tasks.answers import Candidate, Proposals
 
     listed = _read_json(folder / squad_data.N_BEST_FILE)
     candidates, reasons = {}, {}
@@ -99,13 +99,13 @@ def _read_proposals(folder: Path, contexts):
 
 
 def _read_json(path: Path):
-    from albert_tf import model_folder
+    from albert_tf.checkpoints import model_dir
 
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} is missing: answer --predict_file with that model first."
         )
-    return model_folder.read_json(path)
+    return model_dir.read_json(path)
 
 
 if __name__ == "__main__":

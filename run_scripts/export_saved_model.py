@@ -11,16 +11,17 @@ import dataclasses
 
 from absl import flags
 
-import common_flags
+from flags import common_flags
 
 FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf import export, model_folder
+    from albert_tf.checkpoints import model_dir
     from albert_tf.config import AlbertConfig
+    from albert_tf.serving import export
 
-    folder = model_folder.read(FLAGS.model)
+    folder = model_dir.read(FLAGS.model)
     if FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
         folder = dataclasses.replace(folder, config=config)
@@ -42,7 +43,7 @@ def main():
     if not exported.tokenizer:
         print("Without the signature `text`: tokenization is left to the client.")
     if FLAGS.tflite:
-        from albert_tf import tflite
+        from albert_tf.serving import tflite
 
         # Last: whatever becomes of it, the SavedModel is there.
         differences = tflite.export_tflite(exported, FLAGS.tflite, FLAGS.tflite_length)

@@ -10,10 +10,10 @@ import itertools
 
 from absl import flags
 
-import common_flags
-import data_flags
-from albert_tf import records
-from data_prep.inspection import describe_row, find_problems
+from albert_tf.records.reader import read_rows
+from albert_tf.records.sidecar import expand_paths, read_metadata
+from data_prep.pretraining.inspection import describe_row, find_problems
+from flags import common_flags, data_flags
 
 FLAGS = flags.FLAGS
 
@@ -22,11 +22,11 @@ _SHOWN_PROBLEMS = 10
 
 def main(files):
     tokenizer = data_flags.inspection_tokenizer()
-    for path in records.expand_paths(",".join(files)):
-        metadata = records.read_metadata(path)
+    for path in expand_paths(",".join(files)):
+        metadata = read_metadata(path)
         print(f"{path}: {metadata['rows']:,} rows, {metadata['bytes']:,} bytes")
         end = FLAGS.first_row + FLAGS.rows
-        shown = itertools.islice(records.read_rows(path), FLAGS.first_row, end)
+        shown = itertools.islice(read_rows(path), FLAGS.first_row, end)
         for number, row in enumerate(shown, start=FLAGS.first_row):
             print(f"row {number}: {describe_row(row, metadata, tokenizer)}")
         if FLAGS.check:

@@ -17,9 +17,10 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
-import common_flags
-from albert_tf import packing, records
-from data_prep import corpus
+from albert_tf.files import write_whole
+from albert_tf.text import packing
+from data_prep.corpus.reader import expand_inputs, read_documents
+from flags import common_flags
 
 FLAGS = flags.FLAGS
 COLUMNS = ("checkpoint", "layer", "l2_distance", "cosine_degrees")
@@ -30,8 +31,8 @@ def read_batches(tokenizer) -> list[dict[str, np.ndarray]]:
     special = {n: getattr(tokenizer, n) for n in ("cls_id", "sep_id", "pad_id")}
     width = FLAGS.max_seq_length - 2
     rows = []
-    paths = corpus.expand_inputs(FLAGS.input_file)
-    documents = corpus.read_documents(
+    paths = expand_inputs(FLAGS.input_file)
+    documents = read_documents(
         paths,
         FLAGS.input_format,
         on_bad_text=FLAGS.on_bad_text,
@@ -56,8 +57,9 @@ def _batches(rows):
 
 def load_encoder(path: str, vocab_size: int):
     """The encoder of a checkpoint, its shape read beside it."""
-    from albert_tf import beside_weights, checkpoints
-    from albert_tf.encoder import AlbertEncoder
+    from albert_tf.checkpoints import beside_weights
+    from albert_tf.checkpoints.load import HEADS, load_weights
+    from albert_tf.model.encoder import AlbertEncoder
 
     config = beside_weights.require_config(path)
     if config.vocab_size != vocab_size:
@@ -66,7 +68,7 @@ def load_encoder(path: str, vocab_size: int):
             "give the vocabulary that it was trained with."
         )
     encoder = AlbertEncoder(config, seed=0)
-    checkpoints.load_weights(encoder, path, unused_ok=checkpoints.HEADS)
+    load_weights(encoder, path, unused_ok=HEADS)
     return encoder
 
 
@@ -91,7 +93,7 @@ def main():
     output = Path(FLAGS.output_file)
     tokenizer = common_flags.make_tokenizer()
     batches = read_batches(tokenizer)
-    from albert_tf.similarity import layer_similarity
+    from albert_tf.analysis.layer_similarity import layer_similarity
 
     results = {}
     for path in FLAGS.checkpoints:
@@ -104,8 +106,8 @@ def main():
     for path, similarity in results.items():
         for layer, values in enumerate(zip(*similarity, strict=True), start=1):
             writer.writerow([path, layer, *(f"{value:.6g}" for value in values)])
-    records.write_whole(output, text.getvalue().encode("utf-8"))
-    records.write_whole(output.with_suffix(".png"), draw(results))
+    write_whole(output, text.getvalue().encode("utf-8"))
+    write_whole(output.with_suffix(".png"), draw(results))
     print(f"Wrote {output} and {output.with_suffix('.png')}.")
 
 

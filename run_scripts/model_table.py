@@ -13,15 +13,15 @@ from pathlib import Path
 from absl import flags
 from tqdm import tqdm
 
-import common_flags
 from albert_tf.config import AlbertConfig
+from flags import common_flags
 
 FLAGS = flags.FLAGS
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 
 
 def compare_with_paper():
-    import paper_tables
+    from dev import paper_tables
 
     lines, differing = [paper_tables.HEADER], []
     for row in tqdm(paper_tables.ROWS, desc="rows", disable=None, leave=False):
@@ -41,7 +41,7 @@ def compare_with_paper():
 
 def describe(path) -> list[str]:
     """A row of the table: name, parts and total in millions, operations, memory."""
-    from albert_tf import costs
+    from albert_tf.analysis import costs
 
     config = AlbertConfig.from_json(path).override(FLAGS.config_override)
     length = min(FLAGS.max_seq_length, config.max_position_embeddings)

@@ -48,7 +48,7 @@ missing() {
 }
 
 step "Text"
-python "$scripts/quickstart_corpus.py" --input_file="$input" --language="$language" \
+python "$scripts/quickstart/corpus.py" --input_file="$input" --language="$language" \
   --input_format="$input_format" --output_dir="$output/text" \
   --albert_config_file="$repository/configs/albert_tiny.json" --vocab_size="$vocab_size"
 
@@ -94,4 +94,4 @@ if missing "$output/saved_model/$trained"; then
 fi
 
 step "Result"
-python "$scripts/quickstart_report.py" --output_dir="$output"
+python "$scripts/quickstart/report.py" --output_dir="$output"

@@ -13,9 +13,7 @@ from pathlib import Path
 
 from absl import flags
 
-import classifier_data
-import common_flags
-import fine_tuning_flags
+from flags import classifier_data, common_flags, fine_tuning_flags
 
 FLAGS = flags.FLAGS
 

@@ -9,7 +9,7 @@ import os
 
 from absl import flags
 
-import common_flags
+from flags import common_flags
 
 FLAGS = flags.FLAGS
 
@@ -56,10 +56,11 @@ def main():
     train_config = common_flags.train_config()
 
     # TensorFlow loads for seconds: not before the flags are known to be right.
-    from albert_tf import strategies, training
-    from albert_tf.tasks import MASKED_LM, PRETRAINING
+    from albert_tf.tasks.pretraining import MASKED_LM, PRETRAINING
+    from albert_tf.training import devices
+    from albert_tf.training import run as training_run
 
-    job = training.Job(
+    job = training_run.Job(
         task=PRETRAINING if FLAGS.sentence_order_loss else MASKED_LM,
         model_config=model_config,
         optimizer_config=optimizer_config,
@@ -69,8 +70,8 @@ def main():
         init_checkpoint=FLAGS.init_checkpoint,
         unshare=FLAGS.unshare,
     )
-    strategy = strategies.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
-    training.run(job, strategy)
+    strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
+    training_run.run(job, strategy)
 
 
 if __name__ == "__main__":

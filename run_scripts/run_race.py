@@ -12,10 +12,8 @@ from pathlib import Path
 
 from absl import flags
 
-import common_flags
-import fine_tuning_flags
-import race_data
-from data_prep import choice, classification, race
+from data_prep.fine_tuning import classification, multiple_choice, race
+from flags import common_flags, fine_tuning_flags, race_data
 
 FLAGS = flags.FLAGS
 
@@ -24,9 +22,12 @@ def main():
     model = fine_tuning_flags.read_model()
     data = race_data.from_flags(model)
 
-    from albert_tf import fine_tuning, tasks
+    from albert_tf.tasks.multiple_choice import (
+        multiple_choice as multiple_choice_multiple_choice,
+    )
+    from albert_tf.training import multi_run
 
-    task = tasks.multiple_choice(
+    task = multiple_choice_multiple_choice(
         race_data.TASK_NAME, race.LEVELS, FLAGS.classifier_dropout
     )
     train_rows = data.rows("train") if FLAGS.do_train else None
@@ -41,7 +42,9 @@ def main():
     if FLAGS.do_predict and results.get("status") != "pre-empted":
         folder = Path(FLAGS.output_dir)
         files = folder / "predictions.json", folder / "test_results.tsv"
-        choice.write_predictions(fine_tuning.read_predictions(folder, "test"), *files)
+        multiple_choice.write_predictions(
+            multi_run.read_predictions(folder, "test"), *files
+        )
         print(f"Answers: {files[0]}; probabilities: {files[1]}", flush=True)
 
 

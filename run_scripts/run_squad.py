@@ -12,9 +12,7 @@ from pathlib import Path
 
 from absl import flags
 
-import common_flags
-import fine_tuning_flags
-import squad_data
+from flags import common_flags, fine_tuning_flags, squad_data
 
 FLAGS = flags.FLAGS
 
@@ -23,14 +21,14 @@ def main():
     model = fine_tuning_flags.read_model()
     data = squad_data.from_flags(model)
 
-    from albert_tf import span_tasks
+    from albert_tf.tasks import squad
 
     train_rows = data.train_rows()
     sets = data.asked_rows()
     questions = None
     for rows in sets.values():
         questions = data.questions(rows)
-    task = span_tasks.squad_task(data.settings, questions, FLAGS.classifier_dropout)
+    task = squad.squad_task(data.settings, questions, FLAGS.classifier_dropout)
     results = fine_tuning_flags.run(
         task, model, data.settings.to_dict(), sets, train_rows
     )
@@ -46,10 +44,11 @@ def main():
 
 def _write_answers(folder, name, rows, questions, settings):
     """Answers of one run; a threshold that is tuned stays with its model."""
-    from albert_tf import fine_tuning, model_folder
-    from albert_tf.records import write_json
+    from albert_tf.checkpoints import beside_weights, model_dir
+    from albert_tf.files import write_json
+    from albert_tf.training import multi_run
 
-    predicted = fine_tuning.read_predictions(folder, name)
+    predicted = multi_run.read_predictions(folder, name)
     if predicted["content_sha256"] != rows.metadata["content_sha256"]:
         raise ValueError(f"The predictions in {folder} are of other rows: run again.")
     proposals = questions.proposals(predicted)
@@ -59,10 +58,10 @@ def _write_answers(folder, name, rows, questions, settings):
         best = questions.score(proposals, settings.threshold)["best_f1_thresh"]
         settings = dataclasses.replace(settings, threshold=best)
         start = folder if FLAGS.do_train else FLAGS.init_checkpoint or folder
-        weights = Path(model_folder.read(start).checkpoint).parent
+        weights = Path(model_dir.read(start).checkpoint).parent
         for place in {weights, weights.parent}:
-            if (place / model_folder.TASK_FILE).is_file():
-                write_json(place / model_folder.TASK_FILE, settings.to_dict())
+            if (place / beside_weights.TASK_FILE).is_file():
+                write_json(place / beside_weights.TASK_FILE, settings.to_dict())
     squad_data.write_answers(folder, proposals, questions, settings, source)
 
 

@@ -15,7 +15,7 @@ import urllib.request
 import numpy as np
 from absl import flags
 
-import common_flags
+from flags import common_flags
 
 FLAGS = flags.FLAGS
 

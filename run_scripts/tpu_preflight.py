@@ -18,10 +18,9 @@ from pathlib import Path
 
 from absl import flags
 
-import common_flags
-import performance_flags
-import tpu_report
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
+from dev import tpu_report
+from flags import common_flags, performance_flags
 
 FLAGS = flags.FLAGS
 
@@ -61,8 +60,8 @@ def main():
 
 
 def _build_step(config):
-    from albert_tf import train_step
-    from albert_tf.tasks import PRETRAINING
+    from albert_tf.analysis.step_lowering import build_step
+    from albert_tf.tasks.pretraining import PRETRAINING
 
     train_config = TrainConfig(
         output_dir="unused",
@@ -71,17 +70,16 @@ def _build_step(config):
         gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
     )
     optimizer_config = OptimizerConfig(optimizer=FLAGS.optimizer)
-    return train_step.build_step(PRETRAINING, config, optimizer_config, train_config)
+    return build_step(PRETRAINING, config, optimizer_config, train_config)
 
 
 def _lower(step, rows):
-    from albert_tf import records, train_step
+    from albert_tf.analysis.step_lowering import batch_specs, lower_step
+    from albert_tf.records.features import pretraining_features
 
-    features = records.pretraining_features(
-        FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
-    )
+    features = pretraining_features(FLAGS.max_seq_length, FLAGS.max_predictions_per_seq)
     rows *= FLAGS.gradient_accumulation_steps
-    return train_step.lower_step(step, train_step.batch_specs(features, rows))
+    return lower_step(step, batch_specs(features, rows))
 
 
 if __name__ == "__main__":

@@ -13,15 +13,14 @@ from collections import Counter
 from absl import flags
 from tqdm import tqdm
 
-import common_flags
-import data_flags
-from data_prep import corpus
-from data_prep.vocabulary import (
+from data_prep.corpus.reader import expand_inputs, read_sentences
+from data_prep.corpus.vocabulary import (
     VocabularyConfig,
     check_writable,
     train_vocabulary,
     write_vocabulary,
 )
+from flags import common_flags, data_flags
 
 FLAGS = flags.FLAGS
 
@@ -43,7 +42,7 @@ def read_text(paths, counts):
     size = sum(os.path.getsize(path) for path in paths)
     bar = tqdm(total=size, unit="B", unit_scale=True, desc="text", disable=None)
     with bar as progress:
-        sentences = corpus.read_sentences(
+        sentences = read_sentences(
             paths,
             FLAGS.input_format,
             on_bad_text=FLAGS.on_bad_text,
@@ -57,7 +56,7 @@ def read_text(paths, counts):
 
 def main():
     config = config_from_flags()
-    paths = corpus.expand_inputs(FLAGS.input_file)
+    paths = expand_inputs(FLAGS.input_file)
     check_writable(FLAGS.model_prefix)
     counts = Counter()
     vocabulary = train_vocabulary(read_text(paths, counts), config, counts)

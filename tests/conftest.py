@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-ROOT = Path(__file__).resolve().parents[1]
+from helpers.paths import ROOT
 
 # Two devices, so that replicas can be told from one; before TensorFlow starts.
 tf.config.set_logical_device_configuration(

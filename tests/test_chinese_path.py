@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  its operations are in what is served
 
 from albert_tf.config import AlbertConfig
-
-ROOT = Path(__file__).resolve().parents[1]
+from helpers.paths import ROOT
 
 TEXTS = [
     {"text": "今天天气很好，我们去公园。", "label": "好"},

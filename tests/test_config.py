@@ -5,8 +5,8 @@ import json
 import pytest
 from conftest import ROOT
 
-import tiny
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
+from helpers import tiny
 
 CONFIG_FILES = sorted((ROOT / "configs").glob("*.json"))
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from helpers.paths import ROOT
+
 BOOK = ["The cat sat on the mat; it was a fine mat, said the cat.", "Who sat there?"]
 
 

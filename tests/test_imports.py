@@ -1,108 +1,32 @@
 """Who may import whom, so that every module can be read and tested on its own."""
 
 import ast
+import graphlib
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from helpers.paths import ROOT
 
-# A module imports modules of lower levels only, and the siblings named below.
-LEVELS = {
-    "config": 0,
-    "records": 0,
-    "locks": 0,
-    "stopping": 0,
-    "record_bytes": 0,
-    "record_features": 0,
-    "tokenization": 0,
-    "tokenization_subwords": 0,
-    "tokenization_graph": 0,
-    "tokenization_offsets": 0,
-    "packing": 0,
-    "losses": 0,
-    "metrics": 0,
-    "layers": 0,
-    "rematerialize": 0,
-    "sharing": 0,
-    "answers": 0,
-    "brightmart": 1,
-    "checkpoint_files": 1,
-    "hugging_face": 1,
-    "beside_weights": 1,
-    "model_garden": 1,
-    "layouts": 1,
-    "answer_metrics": 0,
-    "encoder": 1,
-    "models": 1,
-    "spans": 1,
-    "optimization": 1,
-    "checkpoints": 1,
-    "batches": 1,
-    "graph_packing": 1,
-    "length_batches": 1,
-    "strategies": 1,
-    "model_weights": 2,
-    "numeric_check": 2,
-    "similarity": 2,
-    "costs": 2,
-    "tasks": 2,
-    "best": 2,
-    "prediction": 2,
-    "train_step": 2,
-    "loop": 2,
-    "training": 2,
-    "serving": 3,
-    "serving_choice": 3,
-    "serving_squad": 3,
-    "export": 4,
-    "tflite": 5,
-    "model_folder": 3,
-    "conversion": 4,
-    "fine_tuning": 3,
-    "span_tasks": 3,
-    "ensembles": 3,
-}
-SIBLINGS = {
-    "layers": {"rematerialize"},
-    "tokenization": {"tokenization_subwords", "tokenization_graph"},
-    "tokenization_graph": {"tokenization_offsets"},
-    "records": {"record_bytes", "record_features"},
-    "beside_weights": {"hugging_face"},
-    "model_garden": {"checkpoint_files"},
-    "layouts": {
-        "beside_weights",
-        "brightmart",
-        "checkpoint_files",
-        "hugging_face",
-        "model_garden",
-    },
-    "checkpoints": {"checkpoint_files", "layouts"},
-    "models": {"encoder"},
-    "spans": {"encoder", "models"},
-    "answer_metrics": {"answers"},
-    "batches": {"length_batches"},
-    "prediction": {"tasks", "loop", "train_step"},
-    "serving_choice": {"serving"},
-    "serving_squad": {"serving", "span_tasks"},
-    "train_step": {"tasks"},
-    "loop": {"tasks", "train_step"},
-    "training": {"tasks", "loop", "train_step", "best", "prediction"},
-    "fine_tuning": {"model_folder"},
-    "ensembles": {"fine_tuning", "model_folder"},
-}
-# Parts of one module: nobody else imports them.
-PRIVATE = {
-    "tokenization_subwords",
-    "tokenization_graph",
-    "tokenization_offsets",
-    "record_bytes",
-    "record_features",
-}
-FOR_DATA_PREP = {"tokenization", "packing", "records", "locks"}
+# A package imports packages of lower floors only; those of one floor are apart.
+FLOORS = (
+    {"files", "locks", "config", "task_config"},
+    {"text"},
+    {"records", "model"},
+    {"tasks", "checkpoints"},
+    {"training", "serving"},
+    {"analysis"},
+)
+# Old paths of modules that users import.
+OLD_PATHS = {"encoder", "models", "optimization", "packing", "tokenization"}
+FOR_DATA_PREP = {"files", "locks", "config", "task_config", "text", "records"}
+DATA_PREP_FLOORS = (
+    {"parallel", "progress"},
+    {"corpus"},
+    {"pretraining", "fine_tuning"},
+)
 # What of tf-models-official is a library; its registries and trainers are not used.
 OFFICIAL = (
     "official.common.distribute_utils",
@@ -113,10 +37,14 @@ OFFICIAL = (
     "official.nlp.tools.squad_evaluate_v1_1",
     "official.nlp.tools.squad_evaluate_v2_0",
 )
-# Data workers are many processes: none of these loads TensorFlow (about 700 MB each).
-LIGHT = ("albert_tf", *(f"albert_tf.{m}" for m in ("config", *sorted(FOR_DATA_PREP))))
+# Modules that import TensorFlow. Data workers are many processes, which load none of
+# them (about 700 MB each).
+WITH_TENSORFLOW = ("model", "tasks", "checkpoints", "training", "serving", "analysis")
+HEAVY_RECORDS = {"reader", "batches", "bucketing"}
 
 FOLDERS = ("albert_tf", "data_prep", "run_scripts", "tests")
+# Packages of run_scripts, which are found since scripts start there.
+SCRIPT_PACKAGES = {"dev", "flags", "quickstart"}
 
 
 def sources(*folders):
@@ -157,30 +85,60 @@ LIBRARY = sources("albert_tf")
 DATA_PREP = sources("data_prep")
 
 
+def package_of(path):
+    """The first name below the root package: a package's, or a module's."""
+    return path.relative_to(ROOT).with_suffix("").parts[1]
+
+
+def floor_of(package, floors):
+    return next(i for i, floor in enumerate(floors) if package in floor)
+
+
 @pytest.mark.parametrize("path", LIBRARY, ids=name_of)
-def test_a_library_module_imports_lower_levels_only(path):
-    module = path.stem
-    if module == "__init__":
-        assert not imported(path), "importing albert_tf must load nothing else"
+def test_a_package_of_the_library_imports_lower_floors_only(path):
+    package = package_of(path)
+    if package in {"__init__", *OLD_PATHS}:
         return
-    assert module in LEVELS, f"{path.name} has no level: add it to the table."
-    allowed = {name for name, level in LEVELS.items() if level < LEVELS[module]}
-    allowed = (allowed - PRIVATE) | SIBLINGS.get(module, set())
-    assert within("albert_tf", path) <= allowed
+    lower = set().union(*FLOORS[: floor_of(package, FLOORS)])
+    assert within("albert_tf", path) <= lower | {package}
+
+
+@pytest.mark.parametrize("path", DATA_PREP, ids=name_of)
+def test_a_package_of_data_preparation_imports_lower_floors_only(path):
+    package = package_of(path)
+    if package == "__init__":
+        return
+    lower = set().union(*DATA_PREP_FLOORS[: floor_of(package, DATA_PREP_FLOORS)])
+    assert within("data_prep", path) <= lower | {package}
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def test_modules_import_each_other_in_no_circle():
+    modules = {module_name(path): path for path in (*LIBRARY, *DATA_PREP)}
+    graph = {}
+    for name, path in modules.items():
+        found = imported(path)
+        parents = {each.rpartition(".")[0] for each in found}
+        graph[name] = ((found | parents) & modules.keys()) - {name}
+    order = graphlib.TopologicalSorter(graph)
+    order.prepare()  # raises CycleError, which names the circle
 
 
 @pytest.mark.parametrize("path", LIBRARY, ids=name_of)
 def test_the_library_knows_neither_data_preparation_nor_scripts(path):
-    scripts = {script.stem for script in sources("run_scripts")}
     roots = {name.split(".")[0] for name in imported(path)}
-    assert not roots & {"data_prep", "run_scripts", "tests", *scripts}
+    assert not roots & {"data_prep", "run_scripts", "tests", *SCRIPT_PACKAGES}
 
 
 @pytest.mark.parametrize("path", DATA_PREP, ids=name_of)
 def test_data_preparation_imports_light_modules_of_the_library_and_no_model(path):
     assert within("albert_tf", path) <= FOR_DATA_PREP
     roots = {name.split(".")[0] for name in imported(path)}
-    assert not roots & {"official", "orbit", "tf_keras", "run_scripts", "common_flags"}
+    assert not roots & {"official", "orbit", "tf_keras", "run_scripts", "flags"}
 
 
 @pytest.mark.parametrize("path", [*LIBRARY, *DATA_PREP], ids=name_of)
@@ -255,7 +213,8 @@ def test_the_library_imports_only_what_setup_installs():
         "tensorflow_serving": "tensorflow-serving-api",
         "tensorflow_text": "tensorflow-text",
     }
-    own = {*FOLDERS, *(script.stem for script in sources("run_scripts"))}
+    scripts = {path.stem for path in sources("run_scripts")}
+    own = {*FOLDERS, *SCRIPT_PACKAGES, *scripts}
     for path in sources("albert_tf", "data_prep", "run_scripts"):
         roots = {name.split(".")[0] for name in imported(path)}
         for root in roots - own - sys.stdlib_module_names:
@@ -263,12 +222,22 @@ def test_the_library_imports_only_what_setup_installs():
             assert f"'{wanted}>" in installed, f"{path} imports {root}"
 
 
+def is_light(path):
+    """Whether data workers import a module of the library."""
+    package = package_of(path)
+    if package in {*WITH_TENSORFLOW, "encoder", "models", "optimization"}:
+        return False
+    heavy = path.stem.endswith("_tf")
+    return not heavy and not (package == "records" and path.stem in HEAVY_RECORDS)
+
+
 def test_light_modules_load_no_tensorflow():
-    modules = [*LIGHT, *(f"data_prep.{p.stem}" for p in DATA_PREP)]
+    modules = [module_name(path) for path in LIBRARY if is_light(path)]
+    modules += [module_name(path) for path in DATA_PREP]
     program = (
         "import importlib, sys\n"
         "for name in sys.argv[1:]:\n"
-        "    importlib.import_module(name.removesuffix('.__init__'))\n"
+        "    importlib.import_module(name)\n"
         "    if 'tensorflow' in sys.modules:\n"
         "        sys.exit(f'importing {name} loads TensorFlow')\n"
     )

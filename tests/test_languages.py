@@ -5,20 +5,19 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from albert_tf import records
-from albert_tf.tokenization import AlbertTokenizer
-from data_prep import corpus
-from data_prep.job import Job, make_pretraining_data
-from data_prep.outputs import expand_outputs
-from data_prep.settings import PretrainingDataConfig
-from data_prep.text import TextConfig
-
-ROOT = Path(__file__).resolve().parents[1]
+from albert_tf.files import sha256
+from albert_tf.records.sidecar import read_metadata
+from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.corpus.reader import read_sentences
+from data_prep.corpus.tokenize import TextConfig
+from data_prep.pretraining.config import PretrainingDataConfig
+from data_prep.pretraining.job import Job, make_pretraining_data
+from data_prep.pretraining.output_files import expand_outputs
+from helpers.paths import ROOT
 
 # For each language sentences of a paragraph, and whether spaces are between them.
 SENTENCES = {
@@ -58,7 +57,7 @@ def test_sentences_end_where_the_language_ends_them(tmp_path, language):
     sentences, space = SENTENCES[language]
     path = tmp_path / "raw.txt"
     path.write_text(space.join(sentences), encoding="utf-8")
-    found = corpus.read_sentences([str(path)], "raw", language=language)
+    found = read_sentences([str(path)], "raw", language=language)
     assert [sentence.text for sentence in found] == sentences
 
 
@@ -176,9 +175,9 @@ def test_chinese_records_are_the_same_for_any_number_of_processes(
         )
         report = make_pretraining_data(job)
         assert report["sentences"] > 200 and report["unknown_share"] < 0.05
-        digests.append(records.sha256(job.outputs.paths[0]))
+        digests.append(sha256(job.outputs.paths[0]))
     assert digests[0] == digests[1]
-    metadata = records.read_metadata(job.outputs.paths[0])
+    metadata = read_metadata(job.outputs.paths[0])
     assert metadata["vocab_size"] == 21_128 and metadata["rows"] > 100
 
 

@@ -4,11 +4,11 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from helpers.paths import ROOT
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -1,0 +1,1 @@
+"""Costs of configurations, layer similarity, lowered steps."""

@@ -1,0 +1,74 @@
+"""One training step as StableHLO text, for inspection and compilation."""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
+from albert_tf.model.precision import precision_policy
+from albert_tf.records.features import Features
+from albert_tf.tasks.base import Task
+from albert_tf.training import optimization
+from albert_tf.training.step import TrainStep
+
+
+def build_step(
+    task: Task,
+    model_config: AlbertConfig,
+    optimizer_config: OptimizerConfig,
+    train_config: TrainConfig,
+) -> TrainStep:
+    """The step that a run of these settings repeats, with fresh weights.
+
+    Args:
+      task: what to minimise.
+      model_config: the model's shape.
+      optimizer_config: the optimizer and schedule.
+      train_config: precision, recomputation, accumulation, compilation and seed.
+    """
+    with precision_policy(train_config.precision):
+        model = task.build_model(
+            model_config, train_config.random_seed, train_config.rematerialize
+        )
+    optimizer = optimization.create_optimizer(optimizer_config)
+    optimizer.build(model.trainable_variables)
+    return TrainStep(
+        task,
+        model,
+        optimizer,
+        optimizer_config,
+        train_config.gradient_accumulation_steps,
+        train_config.jit_compile,
+    )
+
+
+def batch_specs(features: Features, rows: int) -> dict[str, tf.TensorSpec]:
+    """Shapes and dtypes of a parsed batch of `rows` rows: whole numbers are int32."""
+    return {
+        name: tf.TensorSpec(
+            [rows, *feature.shape],
+            tf.int32 if feature.dtype == "int64" else tf.as_dtype(feature.dtype),
+        )
+        for name, feature in features.items()
+    }
+
+
+def lower_step(step: TrainStep, specs: Mapping[str, tf.TensorSpec]) -> str:
+    """The whole step, optimizer included, as StableHLO text; nothing is computed.
+
+    One replica's, so without the sums over replicas.
+
+    Args:
+      step: from `build_step`.
+      specs: from `batch_specs`; every size known.
+    """
+    names = sorted(specs)
+
+    @tf.function(jit_compile=True)
+    def flat_step(seed, *values):
+        return step(dict(zip(names, values, strict=True)), seed)
+
+    compiler_ir = flat_step.experimental_get_compiler_ir(
+        tf.TensorSpec([2], tf.int32), *[specs[name] for name in names]
+    )
+    return compiler_ir(stage="stablehlo", platform_name="CPU")

@@ -1,0 +1,1 @@
+"""The encoder, heads and models."""

@@ -1,0 +1,137 @@
+"""gelu, layer normalization and attention, with their gradients."""
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.model.recomputation import after, compiled_by_xla
+
+_LAYER_NORM_EPSILON = 1e-12
+# sqrt(2 / pi), and that times 0.044715: the constants of gelu's tanh form.
+_GELU_LINEAR = float(np.sqrt(2.0 / np.pi))
+_GELU_CUBIC = 0.044715 * _GELU_LINEAR
+
+
+@tf.custom_gradient
+def gelu(x):
+    """The original's gelu, the tanh form; it differs from erf's by up to 4e-4.
+
+    Args:
+      x: float tensor; computed in float32 whatever its dtype.
+    Returns:
+      the same shape and dtype. The gradient keeps one tensor of that kind: `x` under
+      XLA, for which computing again is free, and else the slope, since each operation
+      of TensorFlow's reads and writes memory.
+    """
+    outputs, slope = _gelu_and_slope(x)
+    if compiled_by_xla():
+        return outputs, lambda upstream: upstream * _gelu_and_slope(x)[1]
+    return outputs, lambda upstream: upstream * slope
+
+
+def _gelu_and_slope(x):
+    values = tf.cast(x, tf.float32)
+    inner = _GELU_LINEAR + _GELU_CUBIC * tf.square(values)
+    share = 0.5 * tf.tanh(values * inner) + 0.5
+    outputs = values * share
+    # The share's own slope is 2 share (1 - share) times that of `values * inner`.
+    slope = share + (outputs - outputs * share) * (6.0 * inner - 4.0 * _GELU_LINEAR)
+    return tf.cast(outputs, x.dtype), tf.cast(slope, x.dtype)
+
+
+@tf.custom_gradient
+def layer_norm(x, gamma, beta):
+    """Layer normalisation over the last axis, in float32.
+
+    Args:
+      x: float tensor [..., size].
+      gamma: float32 [size].
+      beta: float32 [size].
+    Returns:
+      [..., size], of the dtype of `x`. The gradient keeps `x` and two numbers a row.
+    """
+    values = tf.cast(x, tf.float32)
+    # Both moments in one pass, which XLA makes part of the product before it; rounding
+    # may take the difference of a constant row below 0.
+    mean = tf.reduce_mean(values, axis=-1, keepdims=True)
+    mean_square = tf.reduce_mean(tf.square(values), axis=-1, keepdims=True)
+    variance = tf.maximum(mean_square - tf.square(mean), 0.0)
+    scale = tf.math.rsqrt(variance + _LAYER_NORM_EPSILON)
+    outputs = tf.cast((values - mean) * scale * gamma + beta, x.dtype)
+
+    def gradient(upstream):
+        return _layer_norm_gradient(x, mean, scale, gamma, upstream)
+
+    return outputs, gradient
+
+
+def _layer_norm_gradient(x, mean, scale, gamma, upstream):
+    incoming = tf.cast(upstream, tf.float32)
+    normal = (tf.cast(x, tf.float32) - mean) * scale
+    inner = incoming * gamma
+    along = tf.reduce_mean(inner * normal, axis=-1, keepdims=True)
+    shift = tf.reduce_mean(inner, axis=-1, keepdims=True)
+    x_gradient = tf.cast(scale * (inner - shift - normal * along), x.dtype)
+    leading = list(range(x.shape.rank - 1))
+    gamma_gradient = tf.reduce_sum(incoming * normal, axis=leading)
+    return x_gradient, gamma_gradient, tf.reduce_sum(incoming, axis=leading)
+
+
+def attend(query, key, value, mask_logits, drop, again=False):
+    """Softmax attention of every head.
+
+    The gradient is written out. Softmax's needs, of each row, sum(probabilities * their
+    gradient); that is sum(context * its gradient), a pass over D numbers instead of S.
+
+    Args:
+      query, key, value: [B, S, N, D].
+      mask_logits: float32 [B, 1, 1, S], added to the logits; gets no gradient.
+      drop: float32 [B, N, S, S] -> the same with some zeroed, always the same ones.
+      again: whether the backward pass computes the probabilities again, from query, key
+        and a number a row, instead of keeping them.
+    Returns:
+      [B, S, N, D].
+    """
+    parts, axes, others = [query, key, value], "BSND", "BTND"
+    if not compiled_by_xla():
+        # XLA multiplies along axes wherever they stand. Off it `einsum` transposes for
+        # each product, forward and backward, so here it is done once.
+        parts = [tf.transpose(part, [0, 2, 1, 3]) for part in parts]
+        axes, others = "BNSD", "BNTD"
+    scale = query.shape[-1] ** -0.5
+
+    def per_pair(rows, columns):
+        pairs = tf.einsum(f"{axes},{others}->BNST", rows, columns)
+        return tf.cast(pairs, tf.float32)
+
+    def per_row(pairs, columns):
+        pairs = tf.cast(pairs, columns.dtype)
+        return tf.einsum(f"BNST,{others}->{axes}", pairs, columns)
+
+    def per_column(pairs, rows):
+        return tf.einsum(f"BNST,{axes}->{others}", tf.cast(pairs, rows.dtype), rows)
+
+    @tf.custom_gradient
+    def forward(query, key, value):
+        logits = per_pair(query, key) * scale + mask_logits
+        if again:
+            total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+            probabilities = tf.exp(logits - total)
+        else:
+            probabilities = tf.nn.softmax(logits)
+        context = per_row(drop(probabilities), value)
+
+        def gradient(upstream):
+            kept = probabilities
+            if again:
+                pairs = per_pair(*after(upstream, (query, key)))
+                kept = tf.exp(pairs * scale + mask_logits - total)
+            value_gradient = per_column(drop(kept), upstream)
+            along = tf.cast(context, tf.float32) * tf.cast(upstream, tf.float32)
+            along = tf.einsum(f"{axes}->BNS", along)[..., tf.newaxis]
+            slope = (drop(per_pair(upstream, value)) - along) * kept * scale
+            return per_row(slope, key), per_column(slope, query), value_gradient
+
+        return context, gradient
+
+    context = forward(*parts)
+    return context if axes == "BSND" else tf.transpose(context, [0, 2, 1, 3])

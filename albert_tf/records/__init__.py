@@ -1,0 +1,1 @@
+"""Record files: features, sidecars, writing, reading, batches."""

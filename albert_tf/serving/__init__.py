@@ -1,0 +1,1 @@
+"""SavedModels and TensorFlow Lite models for servers."""

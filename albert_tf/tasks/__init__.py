@@ -1,0 +1,1 @@
+"""Tasks as values: model, losses, predictions and metrics of each."""

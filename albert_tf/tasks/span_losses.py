@@ -1,0 +1,98 @@
+"""Losses and predictions of question answering."""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from albert_tf.model.span_heads import (
+    NO_SPAN_SCORE,
+    mask_scores,
+    may_answer,
+    top_k_padded,
+)
+
+
+def span_loss(outputs, batch):
+    """Mean cross-entropy of start and end over the pieces of a row (v1.1).
+
+    The question's pieces compete too, as in the original.
+
+    Args:
+      outputs: `start_logits`, `end_logits` float32 [B, S].
+      batch: `input_mask` int32 [B, S]; `start_positions`, `end_positions` int32 [B].
+    Returns:
+      float32 [B].
+    """
+    losses = [
+        tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=batch[f"{name}_positions"],
+            logits=mask_scores(batch["input_mask"], outputs[f"{name}_logits"]),
+        )
+        for name in ("start", "end")
+    ]
+    return (losses[0] + losses[1]) / 2
+
+
+def best_spans(n_best_size: int, max_answer_length: int) -> Callable:
+    """A function (outputs, batch) -> the K = `n_best_size` best spans of each row.
+
+    All spans that may be an answer are compared, so that a row with a piece of the
+    paragraph always has one; the original combines the best starts with the best ends,
+    and has none where those do not fit together.
+
+    The function takes `start_logits`, `end_logits`, and of the batch `input_mask`,
+    `p_mask` and `token_is_max_context` int32 [B, S]. It returns `span_starts` and
+    `span_ends` int32 [B, K], inclusive positions, and `span_scores` float32 [B, K],
+    sums of two logits, best first; near -1e30 are those that may not be chosen.
+    """
+
+    def find(outputs, batch):
+        starts = mask_scores(batch["token_is_max_context"], outputs["start_logits"])
+        ends = mask_scores(may_answer(batch), outputs["end_logits"])
+        length = tf.shape(starts)[1]
+        # The scores of the answers of 1, 2, ... pieces that start at each position.
+        padded = tf.pad(
+            ends, [[0, 0], [0, max_answer_length - 1]], constant_values=NO_SPAN_SCORE
+        )
+        sums = [starts + padded[:, i : i + length] for i in range(max_answer_length)]
+        scores = tf.reshape(tf.stack(sums, axis=-1), [-1, length * max_answer_length])
+        scores, places = top_k_padded(scores, n_best_size)
+        first = places // max_answer_length
+        return {
+            "span_starts": first,
+            "span_ends": first + places % max_answer_length,
+            "span_scores": scores,
+        }
+
+    return find
+
+
+def conditional_span_loss(outputs, batch):
+    """Mean of minus log probability of the start, and of the end given it (v2.0).
+
+    Windows without an answer train on position 0, as in the original.
+
+    Args:
+      outputs: `start_log_probs`, `end_log_probs` float32 [B, S].
+      batch: `start_positions`, `end_positions` int32 [B].
+    Returns:
+      float32 [B].
+    """
+    log_probs = [
+        tf.gather(outputs[f"{n}_log_probs"], batch[f"{n}_positions"], batch_dims=1)
+        for n in ("start", "end")
+    ]
+    return -(log_probs[0] + log_probs[1]) / 2
+
+
+def half_answerability_loss(outputs, batch):
+    """Half the cross-entropy of `is_impossible`, its part in v2.0's loss; float32 [B].
+
+    Args:
+      outputs: `no_answer_logits` float32 [B].
+      batch: `is_impossible` int32 [B].
+    """
+    labels = tf.cast(batch["is_impossible"], tf.float32)
+    return 0.5 * tf.nn.sigmoid_cross_entropy_with_logits(
+        labels=labels, logits=outputs["no_answer_logits"]
+    )

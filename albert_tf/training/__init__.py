@@ -1,0 +1,1 @@
+"""Runs: loops, optimizer, devices, checkpoints of a run, evaluation."""

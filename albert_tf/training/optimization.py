@@ -1,0 +1,164 @@
+"""Learning-rate schedule, LAMB and AdamW, with the original's maths.
+
+Neither optimizer corrects the moments' bias. Variables named LayerNorm or bias get no
+weight decay, and under LAMB a trust ratio of 1. Differences from the original:
+gradients are clipped after they were summed over replicas (it clips each core's own),
+and the learning rate is 0 before `start_warmup_step` (there it is negative).
+"""
+
+import re
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tf_keras
+
+from albert_tf.config import OptimizerConfig
+
+_NO_DECAY = re.compile("LayerNorm|layer_norm|bias")
+
+
+class _Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up over a polynomial decay that starts at step 0.
+
+    The decay runs during warm-up too, so the rate drops a little below the peak where
+    warm-up ends. That is the original's schedule, and the released models' one.
+    """
+
+    def __init__(self, config: OptimizerConfig):
+        super().__init__()
+        self._config = config
+
+    def __call__(self, step):
+        """Step index -> float32 learning rate."""
+        config = self._config
+        step = tf.cast(step, tf.float32)
+        # A product with the reciprocal, as the original's compiled graph has it: near
+        # the end that differs from a quotient in the fourth digit.
+        left = tf.maximum(1.0 - step * (1.0 / config.num_train_steps), 0.0)
+        span = config.learning_rate - config.end_learning_rate
+        rate = span * tf.pow(left, config.poly_power) + config.end_learning_rate
+        if config.num_warmup_steps:
+            done = (step - config.start_warmup_step) / config.num_warmup_steps
+            warming = config.learning_rate * tf.maximum(done, 0.0)
+            rate = tf.where(done < 1.0, warming, rate)
+        return rate
+
+    def get_config(self):
+        return {"config": self._config}
+
+
+def learning_rate(config: OptimizerConfig):
+    """The schedule: a callable from step index to float32 learning rate.
+
+    Args:
+      config: peak, steps, warm-up and power. The first update uses step 0.
+    """
+    return _Schedule(config)
+
+
+def is_decayed(variable_name: str) -> bool:
+    """Whether weight decay and LAMB's trust ratio apply to a variable."""
+    return _NO_DECAY.search(variable_name) is None
+
+
+def clip_gradients(gradients: Sequence[tf.Tensor], config: OptimizerConfig):
+    """Gradients scaled to a global norm of at most `clip_norm`, and that norm before.
+
+    Args:
+      gradients: dense, already summed over replicas and micro-batches.
+      config: its `clip_norm`.
+    Returns:
+      (clipped gradients, global norm, a float32 scalar). Where the norm is not finite
+      the gradients are zeros.
+    """
+    norm = tf.linalg.global_norm(gradients)
+    scale = config.clip_norm / tf.maximum(norm, config.clip_norm)
+    finite = tf.math.is_finite(norm)
+    return [tf.where(finite, scale * g, 0.0) for g in gradients], norm
+
+
+def create_optimizer(config: OptimizerConfig) -> tf_keras.optimizers.Optimizer:
+    """LAMB or AdamW with its schedule; pass it clipped gradients of the whole batch."""
+    return {"lamb": LAMB, "adamw": AdamW}[config.optimizer](config)
+
+
+class AdamW(tf_keras.optimizers.Optimizer):
+    """Adam without bias correction, with decoupled weight decay."""
+
+    def __init__(self, config: OptimizerConfig):
+        super().__init__(name=config.optimizer, jit_compile=False)
+        self._config = config
+        self._learning_rate = self._build_learning_rate(learning_rate(config))
+        # 1, or 0 for a step that shall change nothing but the step count.
+        self._applied = tf.Variable(
+            1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+        )
+
+    def build(self, variables):
+        """Makes the two moments of each variable, zeros of its shape."""
+        super().build(variables)
+        if getattr(self, "_built", False):
+            return
+        self._first = [self.add_variable_from_reference(v, "m") for v in variables]
+        self._second = [self.add_variable_from_reference(v, "v") for v in variables]
+        self._built = True
+
+    @property
+    def moments(self) -> dict[str, list[tf.Variable]]:
+        """Both moments of each variable, in the order of `build`."""
+        return {"first_moment": self._first, "second_moment": self._second}
+
+    def apply_or_skip(self, gradients, variables, norm) -> tf.Tensor:
+        """One step, in replica context, with gradients that are summed and clipped.
+
+        Args:
+          gradients: from `clip_gradients`.
+          variables: those of `build`, in its order.
+          norm: from `clip_gradients`; where it is not finite, weights and moments stay
+            as they are, to the bit, and the step is counted all the same.
+        Returns:
+          Whether the step was applied, a bool scalar.
+        """
+        finite = tf.math.is_finite(norm)
+        self._applied.assign(tf.cast(finite, tf.float32))
+        self.apply_gradients(
+            zip(gradients, variables, strict=True), skip_gradients_aggregation=True
+        )
+        return finite
+
+    def update_step(self, gradient, variable):
+        """One variable's update; called by `apply_gradients`."""
+        config = self._config
+        index = self._index_dict[self._var_key(variable)]
+        first, second = self._first[index], self._second[index]
+        applied = tf.cast(self._applied, tf.float32)
+        # Of a skipped step: 1 * moment + 0 * 0, and a rate of 0.
+        new_1, new_2 = (applied * (1 - beta) for beta in (config.beta_1, config.beta_2))
+        first.assign((1 - new_1) * first + new_1 * gradient)
+        second.assign((1 - new_2) * second + new_2 * tf.square(gradient))
+        update = first / (tf.sqrt(second) + config.epsilon)
+        rate = applied * tf.cast(self.learning_rate, variable.dtype)
+        if is_decayed(variable.name):
+            update += config.weight_decay * variable
+            rate = rate * self.trust_ratio(variable, update)
+        variable.assign_sub(rate * update)
+
+    def trust_ratio(self, variable, update):
+        """Factor of the learning rate for one variable."""
+        del variable, update
+        return 1.0
+
+    def get_config(self):
+        """Constructor arguments."""
+        return {"config": self._config}
+
+
+class LAMB(AdamW):
+    """AdamW whose steps are scaled to the variable's norm (You et al. 2019)."""
+
+    def trust_ratio(self, variable, update):
+        """|variable| / |update|, and 1 where either norm is 0."""
+        variable_norm, update_norm = tf.norm(variable), tf.norm(update)
+        # The denominator is replaced too: a quotient by 0 must not reach the choice.
+        usable = tf.logical_and(variable_norm > 0, update_norm > 0)
+        return tf.where(usable, variable_norm / tf.where(usable, update_norm, 1.0), 1.0)

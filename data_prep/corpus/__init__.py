@@ -1,0 +1,1 @@
+"""Text files to documents, sentences, vocabularies and tokenized text."""

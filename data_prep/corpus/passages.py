@@ -1,0 +1,74 @@
+"""Passages of SQuAD and RACE files, as documents of a development set.
+
+The paper (section 4.2.1) watches pretraining on the passages of the development sets of
+both; their questions are not used.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from data_prep.corpus.files import Source
+
+BAD_PASSAGES = "files that are not of their format"
+
+_WHITE_SPACE = re.compile(r"\s*")
+
+
+def squad_passages(source: Source) -> Iterator[tuple[int, str]]:
+    """Yields (1-based number, text) of the paragraphs of a SQuAD file, v1.1 or v2.0."""
+    yield from _passages(source, "SQuAD", _squad_contexts)
+
+
+def race_passages(source: Source) -> Iterator[tuple[int, str]]:
+    """Yields (1-based number, text) of the RACE articles, one or more, of a file."""
+    yield from _passages(source, "RACE", lambda value: [value["article"]])
+
+
+def _squad_contexts(value: dict) -> list[str]:
+    return [
+        paragraph["context"]
+        for article in value["data"]
+        for paragraph in article["paragraphs"]
+    ]
+
+
+def _passages(source, kind, find):
+    with open(source.part.path, "rb") as file:
+        content = file.read()
+    if source.progress:
+        source.progress(len(content))
+    try:
+        texts = [text for _, value in json_values(content) for text in find(value)]
+        "".join(texts).encode()  # An escaped half of a surrogate pair is no text.
+    except json.JSONDecodeError as error:
+        source.reject(error.lineno, f"not JSON ({error.msg})", BAD_PASSAGES)
+    except UnicodeDecodeError as error:
+        line = 1 + content.count(b"\n", 0, error.start)
+        source.reject(line, "not UTF-8", BAD_PASSAGES)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        source.reject(1, f"JSON, but not of a {kind} file", BAD_PASSAGES)
+    else:
+        yield from enumerate(texts, start=1)
+
+
+def json_values(content: bytes) -> Iterator[tuple[int, Any]]:
+    """The values of a file that holds one or, white space or not between them, several.
+
+    Args:
+      content: the file, UTF-8 with or without a byte order mark.
+    Yields:
+      (1-based line on which a value starts, the value).
+    Raises:
+      UnicodeDecodeError, json.JSONDecodeError: the latter knows its line.
+    """
+    text = content.decode("utf-8-sig")
+    decoder = json.JSONDecoder()
+    line, counted = 1, 0
+    position = _WHITE_SPACE.match(text).end()
+    while position < len(text):
+        line, counted = line + text.count("\n", counted, position), position
+        value, end = decoder.raw_decode(text, position)
+        yield line, value
+        position = _WHITE_SPACE.match(text, end).end()

@@ -1,0 +1,246 @@
+"""Multiple-choice files -> questions: RACE folders, and JSON lines of anyone's.
+
+    DATA_DIR/train|dev|test/middle|high/*.txt     as published: a JSON object a passage
+    DATA_DIR/train|dev|test/middle|high/all.txt   the same objects in one file
+    FILE.jsonl                                    a question a line
+
+`choice.py` makes rows of the questions.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from data_prep.corpus.passages import json_values
+from data_prep.fine_tuning.multiple_choice import (
+    MAX_OPTIONS,
+    MIN_OPTIONS,
+    NO_LABEL,
+    Question,
+    letter,
+)
+
+INPUT_FORMATS = ("race", "jsonl")
+
+# The parts of RACE, of exams for pupils of 12 to 15 and of 15 to 18 years.
+LEVELS = ("middle", "high")
+
+
+class InputFile(NamedTuple):
+    """A file to read, and the level that all of it is of; "" where it is of none."""
+
+    path: Path
+    level: str
+
+
+def find_files(
+    path: str | os.PathLike, input_format: str, levels: Sequence[str] = LEVELS
+) -> list[InputFile]:
+    """The files of one set.
+
+    Args:
+      path: a file, or, of format race, the folder that holds `middle` and `high`.
+      input_format: of `INPUT_FORMATS`.
+      levels: which of them are wanted of a folder.
+    Raises:
+      FileNotFoundError: the file, a level's folder or its files are missing.
+    """
+    path = Path(path)
+    if input_format == "race" and path.is_dir():
+        return [
+            InputFile(file, level)
+            for level in levels
+            for file in _passage_files(path / level)
+        ]
+    if not path.is_file():
+        way_out = "check its path."
+        if input_format == "race":
+            way_out = "--data_dir must hold RACE's folders train, dev and test."
+        raise FileNotFoundError(f"There is no file {path}: {way_out}")
+    return [InputFile(path, "")]
+
+
+def _passage_files(folder: Path) -> list[Path]:
+    """`all.txt` alone where there is one: it holds what the others do."""
+    if (folder / "all.txt").is_file():
+        return [folder / "all.txt"]
+    # 2.txt before 10.txt.
+    paths = sorted(folder.glob("*.txt"), key=lambda path: (len(path.name), path.name))
+    if not paths:
+        raise FileNotFoundError(
+            f"{folder} has no passages (*.txt): --data_dir must hold RACE's folders "
+            "train, dev and test, with middle and high in each."
+        )
+    return paths
+
+
+def read_questions(
+    files: Sequence[InputFile], input_format: str, counts: Counter
+) -> list[Question]:
+    """All questions of a set, in the order of its files.
+
+    A JSON line has an `article`, a `question`, `options` (2 to 26 texts) and, unless it
+    is only to be predicted, an `answer`, a letter: "A" is the first option. Its `id` is
+    optional; the line's number stands in.
+
+    Args:
+      files: from `find_files`.
+      input_format: of `INPUT_FORMATS`.
+      counts: gets `passages`, `questions`, those of each level and those without an
+        answer, and `empty_options`.
+    Raises:
+      ValueError: a file is not of that format (its line and question are named), two
+        questions have one id, or there are none.
+    """
+    read = _line_questions if input_format == "jsonl" else _passage_questions
+    questions: list[Question] = []
+    for path, level in files:
+        for line, value in _objects(path):
+            found = read(value, f"{path}, line {line}", line, level)
+            questions += found
+            counts["passages"] += 1
+            if level:
+                counts[f"{level}_questions"] += len(found)
+    origin = os.path.commonpath([file.path for file in files])
+    if not questions:
+        raise ValueError(f"{origin} holds no questions: give files that do.")
+    _check_ids(questions, origin)
+    counts["questions"] += len(questions)
+    counts["unanswered_questions"] += sum(q.label == NO_LABEL for q in questions)
+    counts["empty_options"] += sum(
+        not option.strip() for question in questions for option in question.options
+    )
+    return questions
+
+
+def _check_ids(questions: Sequence[Question], origin: str) -> None:
+    uses = Counter(question.question_id for question in questions)
+    question_id, most = uses.most_common(1)[0]
+    if most > 1:
+        raise ValueError(
+            f"{origin}: {most} questions have the id {question_id!r}: give each its "
+            "own, for predictions are filed under it."
+        )
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict]]:
+    """Yields (1-based line, object) of a file."""
+    content = path.read_bytes()
+    if not content.strip():
+        raise ValueError(f"{path} is empty: copy it again, or remove it.")
+    try:
+        for line, value in json_values(content):
+            if not isinstance(value, dict):
+                raise ValueError(f"{path}, line {line}: not a JSON object.")
+            yield line, value
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{path}, line {error.lineno}: not JSON ({error.msg}): correct it."
+        ) from None
+    except RecursionError:
+        raise ValueError(f"{path}: not of this format: nested too deeply.") from None
+    except UnicodeDecodeError as error:
+        line = 1 + content.count(b"\n", 0, error.start)
+        raise ValueError(f"{path}, line {line}: not UTF-8: convert it.") from None
+
+
+def _line_questions(value: dict, place: str, line: int, level: str) -> list[Question]:
+    own_id = value.get("id")
+    passage = {
+        "article": _member(value, "article", place),
+        "questions": [_member(value, "question", place)],
+        "options": [_member(value, "options", place)],
+        "id": str(line if own_id is None else own_id),
+    }
+    if value.get("answer") is not None:
+        passage["answers"] = [value["answer"]]
+    [question] = _passage_questions(passage, place, line, level)
+    return [question._replace(question_id=passage["id"])]
+
+
+def _passage_questions(
+    value: dict, place: str, line: int, level: str
+) -> list[Question]:
+    """The questions of one passage, checked."""
+    questions = _member(value, "questions", place, list)
+    option_lists = _member(value, "options", place, list)
+    answers = [None] * len(questions)
+    if "answers" in value:
+        answers = _member(value, "answers", place, list)
+    if not len(questions) == len(option_lists) == len(answers):
+        raise ValueError(
+            f"{place}: {len(questions)} questions, {len(option_lists)} lists of "
+            f"options and {len(answers)} answers: there must be as many of each."
+        )
+    article = _text(_member(value, "article", place), "article", place)
+    passage_id = _id(_member(value, "id", place), place)
+    found = []
+    parts = zip(questions, option_lists, answers, strict=True)
+    for number, (question, options, answer) in enumerate(parts, start=1):
+        where = f"{place}, question {number}"
+        options = _options(options, where)
+        found.append(
+            Question(
+                f"{passage_id}/{number}",
+                article,
+                _text(question, "question", where),
+                options,
+                _label(answer, len(options), where),
+                LEVELS.index(level) if level else -1,
+            )
+        )
+    return found
+
+
+def _member(value: dict, name: str, place: str, kind: type = object) -> Any:
+    if name not in value:
+        raise ValueError(f"{place}: lacks {name!r}; it has {sorted(value)}.")
+    if not isinstance(value[name], kind):
+        raise ValueError(f"{place}: {name!r} must be a list. Received {value[name]!r}.")
+    return value[name]
+
+
+def _text(value: Any, name: str, place: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{place}: {name!r} must be text. Received {value!r}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{place}: {name!r} has half of a surrogate pair.") from None
+    return value
+
+
+def _id(value: Any, place: str) -> str:
+    """It stands in a column of a table, and NULs at an end are lost in arrays."""
+    value = _text(value, "id", place)
+    if any(character in value for character in "\t\r\n\0"):
+        raise ValueError(
+            f"{place}: 'id' must have no tab, line end or NUL. Received {value!r}."
+        )
+    return value
+
+
+def _options(options: Any, place: str) -> tuple[str, ...]:
+    if not isinstance(options, list):
+        raise ValueError(f"{place}: options must be a list. Received {options!r}.")
+    if not MIN_OPTIONS <= len(options) <= MAX_OPTIONS:
+        raise ValueError(
+            f"{place}: a question must have {MIN_OPTIONS} to {MAX_OPTIONS} options. "
+            f"Received {len(options)}."
+        )
+    return tuple(_text(option, "option", place) for option in options)
+
+
+def _label(answer: Any, options: int, place: str) -> int:
+    if answer is None:
+        return NO_LABEL
+    letters = [letter(index) for index in range(options)]
+    if answer not in letters:
+        raise ValueError(
+            f"{place}: the answer must be a letter from A to {letters[-1]}, as there "
+            f"are {options} options. Received {answer!r}."
+        )
+    return letters.index(answer)

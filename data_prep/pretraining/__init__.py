@@ -1,0 +1,1 @@
+"""Tokenized text to pretraining records."""

@@ -1,0 +1,210 @@
+"""What a run would make, predicted from a sample of the text."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data_prep.corpus.files import Part
+from data_prep.corpus.input_splits import divide, look_at
+from data_prep.corpus.statistics import Statistics
+from data_prep.corpus.tokenize import check_text, encode_parts
+from data_prep.corpus.tokenized_corpus import TokenizedCorpus, cut_blocks
+from data_prep.parallel import Task, Workers
+from data_prep.pretraining.config import ROWS, PretrainingDataConfig
+from data_prep.pretraining.job import Job
+from data_prep.pretraining.rows import make_rows
+from data_prep.pretraining.shards import choose_block_size
+from data_prep.pretraining.shuffle import RowMaker
+from data_prep.progress import progress_bar
+
+# So many groups of parts are read, spread evenly over the text, and of a file that
+# cannot be divided so many bytes: 64 MB of a large text, all of a small one.
+_SAMPLES = 16
+_BYTES_PER_SAMPLE = 1 << 22
+# Duplicates of a short text that are made come to so many bytes of text, so that the
+# random draws of few rows do not matter.
+_BYTES_WITH_DUPLICATES = 1 << 22
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """What a part of the text came to.
+
+    Attributes:
+      read: bytes of input.
+      statistics: of the text.
+      rows, record_bytes: of a duplicate, on average.
+      text_seconds, row_seconds: processor time; rows of a duplicate, on average.
+    """
+
+    read: int
+    statistics: Statistics
+    rows: float
+    record_bytes: float
+    text_seconds: float
+    row_seconds: float
+
+
+class _AnyText:
+    """Stands in for text of other documents, of which only the length matters here."""
+
+    def __init__(self, block: TokenizedCorpus):
+        self._ids = block.ids
+
+    def draw(self, document, pieces, inside, rng) -> np.ndarray:
+        return self._ids[:pieces]
+
+
+def estimate(job: Job) -> dict[str, Any]:
+    """Predicts rows and bytes of all of a job's outputs; writes nothing.
+
+    Sampled text is read and made into rows as the job would. Few of the duplicates are
+    made, since they differ by their random draws only.
+
+    Returns:
+      JSON values. Counts are of the whole set of outputs and rounded.
+    Raises:
+      ValueError, OSError: as `make_pretraining_data` about its input.
+    """
+    files = look_at(job.input_paths)
+    total = sum(file.size for file in files)
+    groups = divide(files, job.text_config.input_format)
+    sizes = np.array([sum(part.end - part.start for part in g) for g in groups])
+    # Bytes of the whole text that each group speaks for.
+    weights = sizes
+    if len(groups) > _SAMPLES:
+        places = (np.arange(_SAMPLES) + 0.5) * total / _SAMPLES
+        drawn = np.searchsorted(np.cumsum(sizes), places, side="right")
+        weights = np.bincount(drawn, minlength=len(groups)) * (total / _SAMPLES)
+    chosen = np.flatnonzero(weights).tolist()
+    samples = _take_samples(job, [groups[place] for place in chosen], total)
+    return _project(job, samples, [weights[place] for place in chosen], total)
+
+
+def _take_samples(
+    job: Job, groups: Sequence[Sequence[Part]], total: int
+) -> list[_Sample]:
+    tasks = iter(
+        Task(sample_group, (group, total, len(job.outputs.paths), place), place)
+        for place, group in enumerate(groups)
+    )
+    samples: list = [None] * len(groups)
+    with (
+        Workers(min(job.num_workers, len(groups))) as workers,
+        progress_bar(len(groups), "sample", "text") as bar,
+    ):
+
+        def done(task: Task, sample: _Sample) -> None:
+            samples[task.note] = sample
+            bar.update()
+
+        workers.share((job.encoder(folder=""), job.config))
+        workers.run(lambda: next(tasks, None), done)
+    return samples
+
+
+def sample_group(
+    shared: tuple, parts: Sequence[Part], total_bytes: int, shards: int, number: int
+) -> _Sample:
+    """Reads parts of files, or the beginning of a packed one, and makes their rows.
+
+    Args:
+      shared: what encodes the text, and the settings of rows.
+      parts: what to read.
+      total_bytes: of the whole text.
+      shards: files to be written.
+      number: of the sample, for its random draws.
+    """
+    encoder, config = shared
+    duplicates = max(1, min(config.dupe_factor, _BYTES_WITH_DUPLICATES // total_bytes))
+    text, rows, record_bytes, read = Statistics(), Statistics(), 0, 0
+    row_seconds, started = 0.0, time.process_time()
+
+    def count(size: int) -> None:
+        nonlocal read
+        read += size
+
+    maker = RowMaker(encoder.tokenizer, config, text=None)
+    rng = config.rng(ROWS, number)
+    for segment in encode_parts(encoder, parts, text, count):
+        began = time.process_time()
+        pieces = text.pieces * total_bytes // max(read, 1)
+        rows_per_block = choose_block_size(pieces, config, shards)
+        for block in _blocks(segment.corpus, config, rows_per_block):
+            for _ in range(duplicates):
+                others = _AnyText(block)
+                made = make_rows(block, maker.tokenizer, config, rng, rows, others)
+                record_bytes += len(maker.frame(made)[0])
+        row_seconds += time.process_time() - began
+        if read >= _BYTES_PER_SAMPLE:
+            break
+    text_seconds = time.process_time() - started - row_seconds
+    means = np.array([rows.rows, record_bytes, row_seconds]) / duplicates
+    return _Sample(read, text, *means[:2], text_seconds, means[2])
+
+
+def _blocks(
+    corpus: TokenizedCorpus, config: PretrainingDataConfig, rows_per_block: int
+) -> Iterator[TokenizedCorpus]:
+    offsets = corpus.sentence_offsets, corpus.document_offsets
+    for bounds in cut_blocks(*offsets, config.max_text_pieces, rows_per_block):
+        yield corpus.block(*bounds)
+
+
+def _project(
+    job: Job, samples: Sequence[_Sample], weights: Sequence[float], total: int
+) -> dict[str, Any]:
+    text = Statistics()
+    for sample in samples:
+        text.merge(sample.statistics)
+    check_text(text, job.text_config)
+
+    def projected(value) -> float:
+        return sum(
+            value(sample) * weight / max(sample.read, 1)
+            for sample, weight in zip(samples, weights, strict=True)
+        )
+
+    duplicates = job.config.dupe_factor
+    rows = duplicates * projected(lambda sample: sample.rows)
+    record_bytes = duplicates * projected(lambda sample: sample.record_bytes)
+    seconds = projected(lambda sample: sample.text_seconds)
+    seconds += duplicates * projected(lambda sample: sample.row_seconds)
+    documents = projected(lambda sample: sample.statistics.documents)
+    if job.text_config.input_format == "raw":
+        documents = len(job.input_paths)
+    return {
+        "input_bytes": total,
+        "sampled_bytes": sum(sample.read for sample in samples),
+        "documents": round(documents),
+        "sentences": round(projected(lambda sample: sample.statistics.sentences)),
+        "pieces": round(projected(lambda sample: sample.statistics.pieces)),
+        "unknown_share": text.unknown_pieces / text.pieces,
+        "shards": len(job.outputs.paths),
+        "rows": round(rows),
+        "record_bytes": round(record_bytes),
+        "free_disk_bytes": _free_disk(job.outputs.paths[0]),
+        "minutes_of_one_processor": round(seconds / 60, 2),
+    }
+
+
+def _free_disk(path: str) -> int:
+    folder = Path(os.path.abspath(path)).parent
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def estimate_table(prediction: Mapping[str, Any]) -> str:
+    """The prediction as text, a line a number."""
+    return "\n".join(
+        f"{name.replace('_', ' '):<32}"
+        + (f"{value:.2%}" if name.endswith("_share") else f"{value:,}")
+        for name, value in prediction.items()
+    )

@@ -1,0 +1,120 @@
+"""A block of documents -> chunks -> pairs of segments -> masked rows.
+
+    text.prepare_text       files -> ids in segments, in a folder
+    pretraining.make_rows   a block of a segment -> masked rows             (here)
+        pairs.choose_pairs      -> pairs of segments
+        masking.mask_rows       -> n-gram masks
+    shards.make_shards      all blocks -> files of shuffled rows
+
+A block and a duplicate have a random generator of their own, so their rows depend on
+the text, the settings and the seed, never on what else is made, where, or in what
+order. All rows of a block are made together on numpy arrays of ids.
+
+Where this differs from the original ALBERT: a chunk of one sentence is split in two at
+a word instead of being paired with another document's text, so segments are always
+consecutive text (paper, section 3.1); one row in ten is short (section 4.1), not every
+row of one document in ten; and a sentence too long for a row is cut, not truncated.
+"""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from albert_tf.text import packing
+from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.corpus.statistics import Statistics
+from data_prep.corpus.tokenized_corpus import TokenizedCorpus
+from data_prep.pretraining.config import PAIR_OBJECTIVES, PretrainingDataConfig
+from data_prep.pretraining.masking import (
+    REPLACEMENTS,
+    MaskedRows,
+    mask_rows,
+    segment_starts,
+)
+from data_prep.pretraining.pairs import choose_pairs
+from data_prep.pretraining.random_documents import OtherDocuments
+
+
+def make_rows(
+    block: TokenizedCorpus,
+    tokenizer: AlbertTokenizer,
+    config: PretrainingDataConfig,
+    rng: np.random.Generator,
+    statistics: Statistics,
+    others: OtherDocuments | None = None,
+) -> dict[str, np.ndarray]:
+    """Makes the masked rows of a block, in text order.
+
+    Args:
+      block: whole documents or a part of one.
+      tokenizer: special ids, word starts, and the pieces for random replacement; an
+        `AlbertTokenizer`, or the `SegmentingTokenizer` that encoded the block.
+      config: lengths and masks.
+      rng: the only source of randomness.
+      statistics: what was made is added to it.
+      others: text of other documents; needed for "nsp" alone.
+    Returns:
+      The features of `records.pretraining_features`, each with a leading dimension R.
+      `token_boundary` is 1 for [CLS] and [SEP] too, as the original has it.
+    """
+    word_starts = tokenizer.word_start_table[block.ids]
+    pairs = choose_pairs(block, word_starts, config, others, rng, statistics)
+    packed = packing.pack_rows(
+        pairs.ids,
+        pairs.ranges_a,
+        pairs.ranges_b,
+        config.max_seq_length,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        pad_id=tokenizer.pad_id,
+    )
+    stored_ids, is_real = packed["input_ids"], packed["input_mask"] == 1
+    # Where a segmenter found words, a stored id also tells their starts.
+    size = tokenizer.vocab_size
+    input_ids = np.where(stored_ids < size, stored_ids, stored_ids - size)
+    # Text never encodes to these ids, so only the packed ones are found.
+    is_special = (input_ids == tokenizer.cls_id) | (input_ids == tokenizer.sep_id)
+    is_text = is_real & ~is_special
+    starts = tokenizer.word_start_table[stored_ids] | segment_starts(is_text)
+    masked = mask_rows(
+        input_ids,
+        is_text,
+        starts,
+        config.masking,
+        mask_id=tokenizer.mask_id,
+        ordinary_ids=tokenizer.ordinary_ids,
+        rng=rng,
+    )
+    labels = PAIR_OBJECTIVES[config.pair_objective]
+    _count_rows(statistics, is_real, labels, pairs.labels, masked)
+    return {
+        "input_ids": masked.input_ids,
+        "input_mask": packed["input_mask"],
+        "segment_ids": packed["segment_ids"],
+        "token_boundary": (is_real & (starts | is_special)).astype(np.int32),
+        "masked_lm_positions": masked.masked_lm_positions,
+        "masked_lm_ids": masked.masked_lm_ids,
+        "masked_lm_weights": masked.masked_lm_weights,
+        "next_sentence_labels": pairs.labels[:, None],
+    }
+
+
+def _count_rows(
+    statistics: Statistics,
+    is_real: np.ndarray,
+    names: Sequence[str],
+    labels: np.ndarray,
+    masked: MaskedRows,
+) -> None:
+    real = int(is_real.sum())
+    statistics.rows += len(labels)
+    statistics.row_pieces += real
+    statistics.padding_pieces += is_real.size - real
+    for counter, kinds, counts in (
+        (statistics.pair_labels, names, np.bincount(labels, minlength=2)),
+        (statistics.ngrams_drawn, itertools.count(1), masked.ngrams_drawn),
+        (statistics.ngrams_placed, itertools.count(1), masked.ngrams_placed),
+        (statistics.replacements, REPLACEMENTS, masked.replacements),
+    ):
+        counter.update(dict(zip(kinds, counts.tolist(), strict=False)))

@@ -1,0 +1,1 @@
+"""Benchmarks and checks for people who work on this project."""

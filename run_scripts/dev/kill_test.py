@@ -1,0 +1,279 @@
+"""Kills a tiny pretraining run many times and checks that nothing is lost by it.
+
+    python run_scripts/kill_test.py [--kills=20] [--random_seed=12345]
+
+One run goes through; another of the same settings is killed with SIGKILL at random
+moments, of its start, its steps, its checkpoints and its evaluations, and is started
+again each time. After each kill every checkpoint and JSON file that is there must be
+whole. In the end weights, optimizer moments and the best checkpoint of both runs must
+be equal to the last bit. A kill takes some seconds, most of them TensorFlow's start.
+"""
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from absl import flags
+
+from albert_tf.config import AlbertConfig
+from albert_tf.records.features import pretraining_features
+from albert_tf.records.writer import write_records
+from flags import common_flags
+
+FLAGS = flags.FLAGS
+
+_LENGTH, _PREDICTIONS, _VOCABULARY = 16, 4, 97
+_SETTINGS = {
+    "max_seq_length": _LENGTH,
+    "max_predictions_per_seq": _PREDICTIONS,
+    "train_batch_size": 5,
+    "eval_batch_size": 8,
+    "learning_rate": 0.01,
+    "num_warmup_steps": 7,
+    # Much of a run's time goes into checkpoints and evaluations: kills shall meet them.
+    "iterations_per_loop": 4,
+    "save_checkpoints_steps": 8,
+    "eval_steps": 12,
+}
+# One kill in four comes while a run starts; the others after its first steps.
+_SHARE_AT_START = 0.25
+# Steps of the run for each kill, and at most how many of them it lets pass: the run
+# must not end before the last one.
+_STEPS_A_KILL, _STEPS_THAT_PASS = 20, 12
+# What a run prints after each loop of steps.
+_REPORT = re.compile(r"train \| step: +(\d+) \| steps/sec")
+# Counters of time and of savings are not of the result.
+_NOT_COMPARED = re.compile(r"^(train_seconds|save_counter)/|^_CHECKPOINTABLE")
+
+
+def define_flags() -> None:
+    """How hard the kill test tries."""
+    flags.DEFINE_integer("kills", 20, "Times that the run is killed.")
+    flags.DEFINE_float(
+        "max_minutes", 60.0, "Give up, with exit code 1, after so many minutes."
+    )
+    flags.DEFINE_string(
+        "work_dir",
+        "",
+        "New folder for the runs, which is left there. Empty: a temporary one.",
+    )
+    common_flags.define_random_seed_flag("Draws the rows and the moments of the kills.")
+
+
+def main():
+    rng = np.random.default_rng(FLAGS.random_seed)
+    with contextlib.ExitStack() as stack:
+        work_dir = Path(
+            FLAGS.work_dir or stack.enter_context(tempfile.TemporaryDirectory())
+        )
+        work_dir.mkdir(parents=True, exist_ok=True)
+        write_inputs(work_dir, rng)
+        runs = Runs(work_dir, 100 + _STEPS_A_KILL * FLAGS.kills)
+        whole, killed = work_dir / "whole", work_dir / "killed"
+        start_seconds, loop_seconds = runs.run(whole)
+        for number in range(1, FLAGS.kills + 1):
+            if rng.random() < _SHARE_AT_START:
+                moment = runs.kill_start(killed, rng.uniform(0, start_seconds))
+            else:
+                steps = rng.integers(0, _STEPS_THAT_PASS)
+                # Within a loop, or the checkpoint or the evaluation after it.
+                moment = runs.kill_steps(killed, steps, rng.uniform(0, loop_seconds))
+            print(f"Kill {number:2}: {moment}; {check_files(killed)}", flush=True)
+        runs.run(killed)
+        compared = compare(whole, killed) + compare(whole / "best", killed / "best")
+    print(
+        f"{FLAGS.kills} kills: {compared:,} numbers of weights, moments and the best "
+        "checkpoint are equal to the last bit."
+    )
+
+
+class Runs:
+    """Runs of the same settings, each a process as a person starts it."""
+
+    def __init__(self, work_dir: Path, steps: int):
+        self._work_dir, self._steps = work_dir, steps
+        self._deadline = time.monotonic() + 60 * FLAGS.max_minutes
+
+    def run(self, output_dir: Path) -> tuple[float, float]:
+        """A run to its end: seconds to its first steps, and of a loop after them."""
+        began = time.monotonic()
+        with self._start(output_dir) as (process, log):
+            self._wait(process, log, steps=0)
+            stepping = time.monotonic()
+            while process.poll() is None:
+                self._pause()
+            if process.returncode:
+                raise ValueError(f"A run has failed: {log.read_text()[-2000:]}")
+        seconds = time.monotonic() - stepping
+        loops = self._steps / _SETTINGS["iterations_per_loop"]
+        return stepping - began, seconds / loops
+
+    def kill_start(self, output_dir: Path, seconds: float) -> str:
+        """Kills a run so many seconds after its start, or at its first steps."""
+        began = time.monotonic()
+        with self._start(output_dir) as (process, log):
+            self._wait(process, log, steps=0, seconds=seconds)
+            process.kill()
+        return f"{time.monotonic() - began:5.2f} s after its start"
+
+    def kill_steps(self, output_dir: Path, steps: int, seconds: float) -> str:
+        """Kills a run so many seconds after so many of its steps."""
+        with self._start(output_dir) as (process, log):
+            self._wait(process, log, steps=steps)
+            time.sleep(seconds)
+            process.kill()
+            done = reported_steps(log)
+        return f"{seconds:5.2f} s or more after step {done[-1]}"
+
+    @contextlib.contextmanager
+    def _start(self, output_dir: Path):
+        """A process and its log file; killed in the end if it still runs."""
+        settings = {**_SETTINGS, "num_train_steps": self._steps}
+        command = [
+            sys.executable,
+            str(Path(__file__).parents[1] / "run_pretraining.py"),
+            f"--input_file={self._work_dir}/train-*.tfrecord",
+            f"--eval_input_file={self._work_dir}/eval.tfrecord",
+            f"--albert_config_file={self._work_dir}/albert_config.json",
+            f"--output_dir={output_dir}",
+            "--do_eval",
+            *(f"--{name}={value}" for name, value in settings.items()),
+        ]
+        log = output_dir.with_suffix(".log")
+        with log.open("wb") as file:
+            process = subprocess.Popen(command, stdout=file, stderr=file)
+        try:
+            yield process, log
+        finally:
+            process.kill()
+            process.wait()
+
+    def _wait(self, process, log: Path, steps: int, seconds: float = float("inf")):
+        """Waits until a run has reported so many steps, or for so many seconds."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            done = reported_steps(log)
+            if done and done[-1] - done[0] >= steps:
+                return
+            if process.poll() is not None:
+                raise ValueError(f"A run has ended early: {log.read_text()[-2000:]}")
+            self._pause()
+
+    def _pause(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise TimeoutError(
+                f"Not done within --max_minutes={FLAGS.max_minutes}: allow more, or "
+                "less --kills."
+            )
+        time.sleep(0.01)
+
+
+def reported_steps(log: Path) -> list[int]:
+    """The step after each loop that a run has reported."""
+    return [int(step) for step in _REPORT.findall(log.read_text(encoding="utf-8"))]
+
+
+def check_files(folder: Path) -> str:
+    """Reads all that a killed run left; says what there is.
+
+    Raises:
+      ValueError: a checkpoint or a JSON file that is there is not whole.
+    """
+    import tensorflow as tf
+
+    steps = []
+    for index in sorted(folder.rglob("*.index")):
+        tensors(index.with_suffix(""))
+        steps.append(int(index.stem.split("-")[1]))
+    latest = tf.train.latest_checkpoint(folder)
+    for file in folder.rglob("*.json"):
+        json.loads(file.read_text(encoding="utf-8"))
+    resumes = Path(latest).name if latest else "the start"
+    return f"{len(steps)} checkpoints, all whole; resumes from {resumes}"
+
+
+def tensors(checkpoint: Path | str) -> dict[str, np.ndarray]:
+    """All of a checkpoint that is part of the result."""
+    import tensorflow as tf
+
+    try:
+        reader = tf.train.load_checkpoint(str(checkpoint))
+        names = reader.get_variable_to_shape_map()
+        read = {name: reader.get_tensor(name) for name in names}
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        raise ValueError(f"Checkpoint {checkpoint} is not whole: {error}") from error
+    return {name: read[name] for name in read if not _NOT_COMPARED.match(name)}
+
+
+def compare(expected_dir: Path, found_dir: Path) -> int:
+    """How many numbers the latest checkpoints of two folders hold, all of them equal.
+
+    Raises:
+      ValueError: a checkpoint's step, its names or a number differ.
+    """
+    import tensorflow as tf
+
+    latest = [
+        tf.train.latest_checkpoint(folder) for folder in (expected_dir, found_dir)
+    ]
+    names = [Path(path).name for path in latest]
+    expected, found = map(tensors, latest)
+    if names[0] != names[1] or expected.keys() != found.keys():
+        raise ValueError(f"{latest[0]} and {latest[1]} hold different names or steps.")
+    for name, value in expected.items():
+        if value.tobytes() != found[name].tobytes():
+            raise ValueError(f"{latest[0]} and {latest[1]} differ in {name}.")
+    return sum(value.size for value in expected.values())
+
+
+def write_inputs(work_dir: Path, rng: np.random.Generator) -> None:
+    """Random rows and a model with dropout, small enough for milliseconds a step."""
+    AlbertConfig(
+        vocab_size=_VOCABULARY,
+        embedding_size=8,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=40,
+        max_position_embeddings=_LENGTH,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+    ).to_json(work_dir / "albert_config.json")
+    metadata = {
+        "max_seq_length": _LENGTH,
+        "max_predictions_per_seq": _PREDICTIONS,
+        "vocab_size": _VOCABULARY,
+        "lower_case": True,
+        "strip_accents": True,
+    }
+    features = pretraining_features(_LENGTH, _PREDICTIONS)
+    for name, count in {"train-0": 61, "train-1": 42, "eval": 19}.items():
+        rows = (random_row(rng) for _ in range(count))
+        write_records(work_dir / f"{name}.tfrecord", rows, features, metadata)
+
+
+def random_row(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """A pretraining row of random pieces; `records.pretraining_features` has shapes."""
+    ids = rng.integers(5, _VOCABULARY, _LENGTH)
+    positions = np.sort(rng.choice(_LENGTH, _PREDICTIONS, replace=False))
+    return {
+        "input_ids": ids,
+        "input_mask": np.ones(_LENGTH, np.int64),
+        "segment_ids": np.repeat([0, 1], _LENGTH // 2),
+        "token_boundary": np.ones(_LENGTH, np.int64),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": ids[positions],
+        "masked_lm_weights": rng.integers(0, 2, _PREDICTIONS).astype(np.float32),
+        "next_sentence_labels": rng.integers(0, 2, 1),
+    }
+
+
+if __name__ == "__main__":
+    define_flags()
+    common_flags.run(main)

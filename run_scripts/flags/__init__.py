@@ -1,0 +1,1 @@
+"""Flags of the scripts, in groups."""

@@ -1,0 +1,317 @@
+"""Training a vocabulary: data_prep/vocabulary.py, train_sentencepiece.py."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.corpus import vocabulary
+from data_prep.corpus.reader import BAD_UTF8, expand_inputs, read_sentences
+from data_prep.corpus.vocabulary import VocabularyConfig
+from helpers.paths import ROOT
+
+SCRIPT = ROOT / "run_scripts" / "train_sentencepiece.py"
+SYMBOLS = vocabulary.PUNCTUATION_SYMBOLS
+
+
+def made_up_text(count, seed=3):
+    """Sentences of random words over a small alphabet, with some punctuation."""
+    rng = np.random.default_rng(seed)
+    words = [
+        "".join(rng.choice([*"aeioulmnrst"], rng.integers(2, 8))) for _ in range(90)
+    ]
+    marks = ["", "", "", ",", " (see it)", ' "so"', "-like", " – £ 5", " € 3"]
+    return [
+        " ".join(
+            str(rng.choice(words)) + str(rng.choice(marks))
+            for _ in range(rng.integers(3, 12))
+        ).capitalize()
+        + "."
+        for _ in range(count)
+    ]
+
+
+def train(sentences, counts=None, **settings):
+    config = VocabularyConfig(**({"vocab_size": 110} | settings))
+    counts = Counter() if counts is None else counts
+    trained = vocabulary.train_vocabulary(sentences, config, counts)
+    return trained, sentencepiece.SentencePieceProcessor(model_proto=trained.model)
+
+
+def run_script(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, SCRIPT, *arguments],
+        env=os.environ | {"PYTHONPATH": ROOT} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_reserved_pieces_and_symbols_have_the_released_ids():
+    _, processor = train(made_up_text(300))
+    pieces = [processor.id_to_piece(i) for i in range(13)]
+    assert pieces == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *SYMBOLS]
+    assert [processor.is_control(i) for i in range(6)] == [
+        True,
+        False,
+        *[True] * 3,
+        False,
+    ]
+    assert processor.is_unknown(1)
+    assert processor.get_piece_size() == 110
+    assert processor.bos_id() == processor.eos_id() == -1
+
+
+def test_reserved_pieces_are_those_of_the_released_vocabulary(shared_data):
+    content = (shared_data / "vocabulary" / "30k-clean.model").read_bytes()
+    vocabulary.check_vocabulary(content, SYMBOLS)
+
+
+def test_each_symbol_is_cut_out_of_words():
+    _, processor = train(made_up_text(300), extra_symbols=("::", "c++"))
+    for symbol in (*SYMBOLS, "::", "c++"):
+        assert symbol in processor.encode(f"nu{symbol}mo", out_type=str)
+    assert processor.piece_to_id("::") == 13
+
+
+def test_a_vocabulary_of_real_text_fits_the_tokenizer(tmp_path, shared_data):
+    paths = expand_inputs(f"{shared_data}/text/ENG18652*")
+    texts = [s.text for s in read_sentences(paths, "raw")]
+    vocabulary.write_vocabulary(train(texts, vocab_size=2000)[0].model, tmp_path / "v")
+    tokenizer = AlbertTokenizer(spm_model_file=tmp_path / "v.model")
+    ids = np.concatenate([tokenizer.encode(text) for text in texts])
+    assert tokenizer.mask_id == 4
+    assert np.mean(ids == tokenizer.unk_id) < 1e-3
+    assert tokenizer.tokenize("Alice (the “Queen”).")[:2] == ["▁alice", "▁"]
+
+
+def test_control_symbols_do_not_come_out_of_text():
+    _, processor = train(made_up_text(300))
+    assert not set(processor.encode("[CLS] one [MASK] <pad> [SEP]")) & {0, 2, 3, 4}
+
+
+def test_text_is_cleaned_as_the_tokenizer_does():
+    sentences = [f"{word} ÉTÉ schön ﬁt" for word in made_up_text(300)]
+    characters = {}
+    for lower_case, strip_accents in [(True, True), (False, False)]:
+        _, processor = train(
+            sentences, lower_case=lower_case, strip_accents=strip_accents
+        )
+        pieces = [processor.id_to_piece(i) for i in range(13, 110)]
+        characters[lower_case] = set("".join(pieces))
+    assert characters[True] >= set("esconfit") and not characters[True] & set("ÉTöﬁ")
+    assert characters[False] >= set("ÉTö") and "ﬁ" not in characters[False]
+
+
+def test_no_sentence_is_lost_for_its_length_or_a_block_character():
+    # SentencePiece alone would drop both, with a line in its log.
+    long = " ".join(["zebra"] * 1900)
+    assert len(long) > 10_000
+    text = [*made_up_text(80), long, *["▅ quokka"] * 50]
+    trained, processor = train(text, vocab_size=125)
+    assert trained.sampled_sentences == trained.sentences == len(text)
+    for word in ("zebra", "quokka"):
+        # Their letters b, k, q and z stand nowhere else.
+        assert 1 not in processor.encode(word)
+
+
+def test_a_vocabulary_too_large_is_an_error_that_names_the_largest_possible():
+    text = made_up_text(300)
+    with pytest.raises(ValueError, match=r"at most (\d+) .* Received 9000") as error:
+        train(text, vocab_size=9000)
+    largest = int(str(error.value).split("at most ")[1].split()[0])
+    assert train(text, vocab_size=largest)[1].get_piece_size() == largest
+    with pytest.raises(ValueError, match=f"at most {largest} "):
+        train(text, vocab_size=largest + 1)
+
+
+def test_a_vocabulary_too_small_is_an_error_that_names_the_smallest_possible():
+    text = made_up_text(300)
+    with pytest.raises(ValueError, match=r"at least (\d+) .* Received 20") as error:
+        train(text, vocab_size=20)
+    smallest = int(str(error.value).split("at least ")[1].split()[0])
+    assert 20 < smallest < 60
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"vocab_size": 13}, "at least 14.* Received 13"),
+        ({"character_coverage": 99.995}, "character_coverage .* Received 99.995"),
+        ({"sample_sentences": 0}, "sample_sentences .* Received 0"),
+        ({"random_seed": -1}, "random_seed .* Received -1"),
+        ({"extra_symbols": ("£",)}, "'£' is in the vocabulary already"),
+        ({"extra_symbols": ("::", "::")}, "'::' is in the vocabulary already"),
+        ({"extra_symbols": ("[MASK]",)}, r"'\[MASK\]' is in the vocabulary already"),
+        ({"extra_symbols": ("a b",)}, "no white space.* 'a b'"),
+        ({"extra_symbols": ("",)}, "no white space.* ''"),
+        ({"extra_symbols": ("…",)}, r"'…' is never met.* into '\.\.\.'"),
+    ],
+)
+def test_wrong_settings_are_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        VocabularyConfig(**settings)
+
+
+def test_a_symbol_with_capitals_is_right_where_case_is_kept():
+    settings = {"extra_symbols": ("[ENT]",), "lower_case": False}
+    _, processor = train(made_up_text(300), **settings)
+    assert "[ENT]" in processor.encode("nu [ENT] mo", out_type=str)
+    with pytest.raises(ValueError, match=r"'\[ENT\]' is never met"):
+        VocabularyConfig(extra_symbols=("[ENT]",))
+
+
+def test_symbols_glued_together_are_found():
+    # What SentencePiece makes of the symbols as the original's README gives them.
+    model = _train_raw(user_defined_symbols='(,),",-,.,–,£,€')
+    glued = r"Received .*'\(', '\)', ',-,\.,–,£,€'"
+    with pytest.raises(ValueError, match=glued):
+        vocabulary.check_vocabulary(model, SYMBOLS)
+
+
+def test_a_vocabulary_without_mask_is_found():
+    model = _train_raw(control_symbols="[CLS],[SEP]")
+    with pytest.raises(ValueError, match=r"must be .*'\[MASK\]'\]\. Received"):
+        vocabulary.check_vocabulary(model, [])
+
+
+def _train_raw(**settings):
+    from io import BytesIO
+
+    model = BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(made_up_text(300)),
+        model_writer=model,
+        vocab_size=110,
+        minloglevel=2,
+        **{
+            "pad_id": 0,
+            "unk_id": 1,
+            "bos_id": -1,
+            "eos_id": -1,
+            "control_symbols": "[CLS],[SEP],[MASK]",
+        }
+        | settings,
+    )
+    return model.getvalue()
+
+
+def test_too_much_lost_text_is_an_error():
+    counts = Counter({BAD_UTF8: 30})
+    with pytest.raises(ValueError, match=r"may be lost. Received 9\.1%.*30 lines that"):
+        train(made_up_text(300), counts)
+    with pytest.raises(ValueError, match=r"Received 10\.0%.* cleaning leaves empty"):
+        train(made_up_text(270) + ["▅"] * 30)
+    few = Counter({BAD_UTF8: 5})
+    assert train([*made_up_text(300), "▅"], few)[0].sampled_sentences == 300
+    assert few == {BAD_UTF8: 5, vocabulary.VANISHED: 1}
+
+
+# Sampling.
+
+
+@pytest.mark.parametrize(("count", "size"), [(0, 3), (2, 3), (3, 3)])
+def test_a_sample_of_few_sentences_is_all_of_them(count, size):
+    sentences = [str(i) for i in range(count)]
+    rng = np.random.default_rng(0)
+    assert vocabulary.sample_sentences(sentences, size, rng) == (sentences, count)
+
+
+def test_each_sentence_is_as_likely_in_a_sample():
+    count, size, draws = 23, 5, 6000
+    rng = np.random.default_rng(11)
+    hits = Counter()
+    for _ in range(draws):
+        sample, seen = vocabulary.sample_sentences(map(str, range(count)), size, rng)
+        assert seen == count
+        assert len(set(sample)) == size
+        hits.update(sample)
+    expected = draws * size / count
+    deviation = np.sqrt(expected * (1 - size / count))
+    assert all(abs(hits[str(i)] - expected) < 4.5 * deviation for i in range(count))
+
+
+def test_a_sample_depends_on_its_seed_alone():
+    sentences = [str(i) for i in range(1000)]
+    samples = [
+        vocabulary.sample_sentences(sentences, 17, np.random.default_rng(seed))[0]
+        for seed in (4, 4, 5)
+    ]
+    assert samples[0] == samples[1] != samples[2]
+
+
+def test_training_uses_the_sample():
+    trained, _ = train(made_up_text(900), sample_sentences=400)
+    assert (trained.sentences, trained.sampled_sentences) == (900, 400)
+
+
+# The files, and the script.
+
+
+def test_two_processes_write_the_same_bytes(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(made_up_text(900)), encoding="utf-8")
+    digests = []
+    for name, seed in [("a", 7), ("b", 7), ("c", 8)]:
+        done = run_script(
+            f"--input_file={text}",
+            f"--model_prefix={tmp_path}/{name}/v",
+            f"--random_seed={seed}",
+            "--vocab_size=110",
+            "--sample_sentences=400",
+            PYTHONHASHSEED=name.encode().hex(),
+            OMP_NUM_THREADS="1" if name == "b" else "3",
+        )
+        assert done.returncode == 0, done.stderr
+        assert "110 pieces, of 400 sentences" in done.stdout
+        assert sorted(os.listdir(tmp_path / name)) == ["v.model", "v.vocab"]
+        digests.append(
+            [
+                hashlib.sha256((tmp_path / name / file).read_bytes()).hexdigest()
+                for file in ("v.model", "v.vocab")
+            ]
+        )
+    assert digests[0] == digests[1]
+    assert digests[0][0] != digests[2][0]
+
+
+def test_the_vocab_file_lists_pieces_and_scores_like_the_released_one(
+    tmp_path, shared_data
+):
+    released = shared_data / "vocabulary" / "30k-clean"
+    content = released.with_suffix(".model").read_bytes()
+    vocabulary.write_vocabulary(content, tmp_path / "copy")
+    assert (tmp_path / "copy.model").read_bytes() == content
+    expected = released.with_suffix(".vocab").read_bytes()
+    assert (tmp_path / "copy.vocab").read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--vocab_size=9000"], 1, "vocab_size must be at most"),
+        (["--vocab_size=many"], 2, "--vocab_size=many"),
+        (["--input_file=nowhere.txt"], 1, "nowhere.txt does not exist"),
+        (["--model_prefix={text}/v"], 1, "Cannot write to folder"),
+        (["--model_prefix={folder}/"], 1, "must end in a file name"),
+    ],
+)
+def test_wrong_use_is_one_line_and_writes_nothing(tmp_path, arguments, code, message):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(made_up_text(300)), encoding="utf-8")
+    out = tmp_path / "out"
+    out.mkdir()
+    arguments = [a.format(text=text, folder=out) for a in arguments]
+    done = run_script(f"--input_file={text}", f"--model_prefix={out}/v", *arguments)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert os.listdir(out) == []

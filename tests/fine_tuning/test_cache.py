@@ -1,0 +1,93 @@
+"""Converted rows are found again by what they were made of, and by nothing else."""
+
+import pytest
+
+from albert_tf.records.features import classifier_features
+from albert_tf.records.sidecar import sidecar_path
+from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.fine_tuning import cache
+from helpers.fine_tuning_toys import write_vocabulary
+
+
+class Maker:
+    """Counts how often rows are made."""
+
+    def __init__(self):
+        self.made = 0
+
+    def __call__(self, statistics):
+        self.made += 1
+        row = {"input_ids": [1, 2], "segment_ids": [0, 0], "label_ids": 1}
+
+        def rows():
+            yield {**row, "index": b"7"}
+            statistics["rows"] = 1
+
+        return classifier_features("int64"), 1, rows()
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    return AlbertTokenizer(vocab_file=write_vocabulary(tmp_path))
+
+
+def test_rows_are_made_once_and_anew_when_anything_changes(tmp_path, tokenizer):
+    make, file = Maker(), tmp_path / "data.tsv"
+    file.write_text("a")
+    folder = tmp_path / "cache"
+
+    def rows(name="toy", tokenizer=tokenizer, **settings):
+        return cache.cached_rows(folder, name, [file], tokenizer, settings, make)
+
+    first = rows(max_seq_length=9)
+    assert first.metadata["statistics"] == {"rows": 1}
+    assert first.metadata["max_seq_length"] == 9 and first.total_rows == 1
+    assert rows(max_seq_length=9) == first and make.made == 1
+    rows(max_seq_length=8)
+    cased = AlbertTokenizer(vocab_file=tmp_path / "vocab.txt", lower_case=False)
+    rows(max_seq_length=9, tokenizer=cased)
+    assert make.made == 3
+    file.write_text("b")
+    changed = rows(max_seq_length=9)
+    assert make.made == 4
+    assert changed.metadata["content_sha256"] != first.metadata["content_sha256"]
+    # Not the name of the input, but its content.
+    file.rename(tmp_path / "moved.tsv")
+    file = tmp_path / "moved.tsv"
+    assert rows(max_seq_length=9) == changed and make.made == 4
+
+
+def test_a_damaged_file_is_made_again(tmp_path, tokenizer):
+    make, file = Maker(), tmp_path / "data.tsv"
+    file.write_text("a")
+    arguments = (tmp_path / "c", "toy", [file], tokenizer, {"max_seq_length": 9}, make)
+    [path] = cache.cached_rows(*arguments).paths
+    with open(path, "ab") as opened:
+        opened.write(b"more")
+    cache.cached_rows(*arguments)
+    sidecar_path(path).unlink()
+    cache.cached_rows(*arguments)
+    assert make.made == 3
+
+
+def test_rows_that_cannot_be_made_leave_nothing(tmp_path, tokenizer):
+    file = tmp_path / "data.tsv"
+    file.write_text("a")
+
+    def make(statistics):
+        def rows():
+            yield {"input_ids": [1], "segment_ids": [0], "label_ids": 1, "index": b""}
+            raise ValueError("line 2 is bad")
+
+        return classifier_features("int64"), 2, rows()
+
+    with pytest.raises(ValueError, match="line 2"):
+        cache.cached_rows(tmp_path / "cache", "toy", [file], tokenizer, {}, make)
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_an_input_that_is_missing_is_named(tmp_path, tokenizer):
+    with pytest.raises(FileNotFoundError, match=r"no file .*dev\.tsv: check"):
+        cache.cached_rows(
+            tmp_path, "toy", [tmp_path / "dev.tsv"], tokenizer, {}, Maker()
+        )

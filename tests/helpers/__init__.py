@@ -1,0 +1,1 @@
+"""Toys and tools that several test modules share."""

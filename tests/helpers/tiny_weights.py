@@ -1,0 +1,54 @@
+"""Random models and their files, for tests of reading and converting them."""
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.checkpoints import convert as checkpoints_convert
+from albert_tf.checkpoints import tensorflow_files
+from albert_tf.checkpoints.load import released_name
+from albert_tf.model.heads import PretrainingModel
+from helpers import tiny
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
+
+
+def convert(source, target, layout, **settings):
+    return checkpoints_convert.convert(
+        checkpoints_convert.Conversion(str(source), str(target), layout, **settings)
+    )
+
+
+def weights_of(model):
+    return {released_name(v): v.numpy() for v in model.variables}
+
+
+def assert_same_weights(some, others):
+    assert set(some) == set(others)
+    for name in some:
+        assert np.array_equal(some[name], others[name]), name
+
+
+def write_model(folder, weights, config, name="model.ckpt-best"):
+    """A released TensorFlow 1 folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    step = {"global_step": np.int64(7)}
+    tensorflow_files.write_named(folder / name, {**weights, **step})
+    config.to_json(folder / "albert_config.json")
+    return folder
+
+
+def random_model(rng=None, **changes):
+    """A pretraining model's configuration and weights, none of them 0 or 1."""
+    config = tiny.tiny_config(**changes)
+    rng = rng or np.random.default_rng(5)
+    with tf.Graph().as_default():
+        shapes = {
+            released_name(v): v.shape.as_list()
+            for v in PretrainingModel(config, seed=0).variables
+        }
+    weights = {n: rng.normal(0, 0.4, s).astype(np.float32) for n, s in shapes.items()}
+    return config, weights
+
+
+def files_in(folder):
+    return sorted(path.name for path in folder.iterdir())

@@ -1,0 +1,278 @@
+"""The encoder and the pretraining model against the original's numbers."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.kernels import attend, gelu, layer_norm
+from albert_tf.tasks import losses as tasks_losses
+from helpers.references import REFERENCES, Case
+
+
+@pytest.fixture(scope="module", params=REFERENCES)
+def case(request, reference):
+    return Case(reference / request.param)
+
+
+def test_encoder_outputs_equal_the_originals(case):
+    outputs = case.model.encoder(case.batch)
+    for name in ("sequence_output", "pooled_output", "embedding_output"):
+        np.testing.assert_allclose(
+            outputs[name], case.expected[name], rtol=0, atol=1e-5, err_msg=name
+        )
+    np.testing.assert_allclose(
+        np.stack(outputs["encoder_outputs"]),
+        case.expected["all_layers"],
+        rtol=0,
+        atol=1e-5,
+    )
+
+
+def test_head_outputs_equal_the_originals(case):
+    outputs = case.model(case.batch)
+    vocabulary = case.config.vocab_size
+    masked = tf.nn.log_softmax(
+        tf.reshape(outputs["masked_lm_logits"], [-1, vocabulary])
+    )
+    order = tf.nn.log_softmax(outputs["sentence_order_logits"])
+    expected = case.expected
+    np.testing.assert_allclose(
+        masked, expected["masked_lm_log_probs"], rtol=0, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        order, expected["sentence_order_log_probs"], rtol=0, atol=1e-5
+    )
+
+
+def test_losses_equal_the_originals(case):
+    found = case.losses()
+    for name, value in found.items():
+        np.testing.assert_allclose(value, case.expected[name], rtol=0, atol=1e-5)
+    total = sum(found.values())
+    np.testing.assert_allclose(total, case.expected["total_loss"], rtol=0, atol=1e-5)
+    example_losses = tasks_losses.masked_lm(case.model(case.batch), case.batch)
+    np.testing.assert_allclose(
+        tf.reshape(example_losses, [-1]),
+        case.expected["masked_lm_example_loss"],
+        rtol=0,
+        atol=1e-5,
+    )
+
+
+def test_every_gradient_equals_the_originals(case):
+    _, gradients, norm = case.gradients()
+    expected_norm = float(case.expected["global_grad_norm"])
+    np.testing.assert_allclose(norm, expected_norm, rtol=1e-5)
+    # float32 cannot resolve less than this of a sum of that size: gradients that cancel
+    # to nothing (a key's bias moves all logits of a row alike) are rounding alone.
+    rounding = 1.2e-7 * expected_norm
+    for name, gradient in gradients.items():
+        expected = case.expected[f"grad/{name}"]
+        error = np.linalg.norm(gradient - expected)
+        assert error < 1e-4 * np.linalg.norm(expected) + rounding, name
+
+
+def test_parameter_counts_are_the_papers_whatever_the_depth():
+    counts = {768: 11_683_584, 1024: 17_683_968, 2048: 58_724_864, 4096: 222_595_584}
+    for hidden, count in counts.items():
+        shape = {
+            "hidden_size": hidden,
+            "num_attention_heads": hidden // 64,
+            "intermediate_size": 4 * hidden,
+        }
+        # The largest once: its weights alone are 0.9 GB.
+        for depth in (2, 12) if hidden < 4096 else (12,):
+            config = AlbertConfig(30_000, num_hidden_layers=depth, **shape)
+            model = AlbertEncoder(config, seed=0)
+            found = sum(int(tf.size(v)) for v in model.trainable_variables)
+            assert found == count
+
+
+def test_layers_share_their_blocks_in_order():
+    config = AlbertConfig(7, 4, 12, 6, 3, 3, 20, inner_group_num=2)
+    blocks = AlbertEncoder(config, seed=0).blocks
+    assert len(blocks) == 6 and all(len(inner) == 2 for inner in blocks)
+    for layer, inner in enumerate(blocks):
+        scope = f"group_{layer // 2}/inner_group_1/"
+        assert scope in inner[1].attention.query.kernel.name
+        assert inner[0] is blocks[layer // 2 * 2][0]
+
+
+def test_attention_and_feed_forward_share_on_their_own():
+    config = AlbertConfig(7, 4, 12, 4, 1, 3, 20, attention_groups=1, ffn_groups=4)
+    blocks = [inner[0] for inner in AlbertEncoder(config, seed=0).blocks]
+    assert len({id(block.attention) for block in blocks}) == 1
+    assert len({id(block.feed_forward) for block in blocks}) == 4
+
+
+@pytest.mark.parametrize("function", [gelu, layer_norm])
+def test_written_out_gradients_equal_numeric_ones(function):
+    rng = np.random.default_rng(3)
+    shapes = [(2, 5, 7)] + [(7,)] * (2 if function is layer_norm else 0)
+    inputs = [tf.constant(rng.normal(size=shape), tf.float32) for shape in shapes]
+    theory, numeric = tf.test.compute_gradient(function, inputs, delta=1e-2)
+    for found, expected in zip(theory, numeric, strict=True):
+        np.testing.assert_allclose(found, expected, atol=3e-3)
+
+
+def test_layer_norm_is_keras_own_and_calm_on_constants():
+    import tf_keras
+
+    rng = np.random.default_rng(4)
+    values = tf.constant(rng.normal(3.0, 2.0, (3, 4, 11)), tf.float32)
+    gamma, beta = (tf.constant(rng.normal(size=11), tf.float32) for _ in range(2))
+    oracle = tf_keras.layers.LayerNormalization(epsilon=1e-12)
+    oracle.build(values.shape)
+    oracle.set_weights([gamma.numpy(), beta.numpy()])
+    np.testing.assert_allclose(
+        layer_norm(values, gamma, beta), oracle(values), atol=1e-5
+    )
+    constant = layer_norm(tf.fill([2, 11], 3.7), gamma, beta)
+    assert np.isfinite(constant).all()
+
+
+def test_layer_norm_keeps_three_digits_far_from_zero():
+    """Both moments come from one pass, whose difference loses digits there."""
+    rng = np.random.default_rng(7)
+    rows = rng.normal(30.0, 1.0, (5, 64))
+    expected = (rows - rows.mean(-1, keepdims=True)) / rows.std(-1, keepdims=True)
+    found = layer_norm(tf.constant(rows, tf.float32), tf.ones(64), tf.zeros(64))
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def attention_inputs(rng, batch=2, length=5, heads=3, width=4):
+    """Query, key, value, and logits that mask the last column of the second row."""
+    shape = (batch, length, heads, width)
+    parts = [tf.constant(rng.normal(size=shape), tf.float32) for _ in range(3)]
+    masked = np.zeros((batch, 1, 1, length), np.float32)
+    masked[1, ..., -1] = -10_000.0
+    return parts, tf.constant(masked)
+
+
+def drop_some(pairs):
+    kept = np.random.default_rng(8).random(pairs.shape) > 0.3
+    return tf.where(kept, pairs / 0.7, 0.0)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_attention_and_its_gradients_are_those_of_the_plain_formula(jit_compile, again):
+    rng = np.random.default_rng(10)
+    parts, mask_logits = attention_inputs(rng)
+    weights = tf.constant(rng.normal(size=parts[0].shape), tf.float32)
+
+    def plain(query, key, value):
+        logits = tf.einsum("BSND,BTND->BNST", query, key) / 2.0 + mask_logits
+        dropped = drop_some(tf.nn.softmax(logits))
+        return tf.einsum("BNST,BTND->BSND", dropped, value)
+
+    def ours(query, key, value):
+        return attend(query, key, value, mask_logits, drop_some, again)
+
+    def evaluate(function):
+        with tf.GradientTape() as tape:
+            tape.watch(parts)
+            output = function(*parts)
+        return [output, *tape.gradient(output, parts, weights)]
+
+    found = tf.function(lambda: evaluate(ours), jit_compile=jit_compile)()
+    for one, other in zip(found, evaluate(plain), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def tiny_model(**changes):
+    config = AlbertConfig(31, 6, 12, 3, 1, 3, 20, max_position_embeddings=9)
+    return AlbertEncoder(config.replace(**changes), seed=5)
+
+
+def tiny_batch(batch=2, length=7):
+    rng = np.random.default_rng(6)
+    return {
+        "input_ids": tf.constant(rng.integers(5, 31, (batch, length)), tf.int32),
+        "input_mask": tf.ones([batch, length], tf.int32),
+        "segment_ids": tf.constant(rng.integers(0, 2, (batch, length)), tf.int32),
+    }
+
+
+def test_padding_does_not_change_what_stands_before_it():
+    model, short = tiny_model(), tiny_batch()
+    padded = {n: tf.pad(t, [[0, 0], [0, 2]]) for n, t in short.items()}
+    np.testing.assert_allclose(
+        model(padded)["sequence_output"][:, :7],
+        model(short)["sequence_output"],
+        atol=1e-6,
+    )
+
+
+def test_a_row_of_padding_alone_is_finite():
+    batch = tiny_batch()
+    batch["input_mask"] *= 0
+    assert np.isfinite(tiny_model()(batch)["sequence_output"]).all()
+
+
+def test_dropout_is_a_function_of_its_seed():
+    model = tiny_model(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
+    batch = tiny_batch()
+
+    def output(seed, training=True):
+        outputs = model(batch, training=training, dropout_seed=seed)
+        return outputs["sequence_output"].numpy()
+
+    assert np.array_equal(output([1, 2]), output([1, 2]))
+    assert not np.allclose(output([1, 2]), output([1, 3]))
+    assert not np.allclose(output(None), output(None))
+    assert np.array_equal(output([1, 2], training=False), output(None, training=False))
+
+
+def test_initial_weights_are_a_function_of_seed_and_name():
+    first, second = tiny_model(), tiny_model(num_hidden_layers=1)
+    for one, other in zip(first.variables, second.variables, strict=True):
+        assert one.name == other.name and np.array_equal(one, other)
+    table = first.embedding_table.numpy()
+    assert 0.015 < table.std() < 0.02 and abs(table).max() <= 0.04
+    assert not np.array_equal(table, AlbertEncoder(first.config).embedding_table)
+
+
+def test_input_longer_than_the_positions_is_refused():
+    with pytest.raises(Exception, match="max_position_embeddings"):
+        tiny_model()(tiny_batch(length=10))
+
+
+def test_keras_configuration_round_trips():
+    model = tiny_model()
+    again = AlbertEncoder.from_config(json.loads(json.dumps(model.get_config())))
+    assert again.config == model.config
+    for one, other in zip(model.variables, again.variables, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_layers_that_share_a_block_are_traced_once():
+    batch = tiny_batch()
+
+    def operations(layers, **changes):
+        model = tiny_model(num_hidden_layers=layers, **changes)
+        graph = tf.function(model).get_concrete_function(batch).graph
+        return len(graph.get_operations())
+
+    a_layer = operations(5, num_hidden_groups=5) - operations(4, num_hidden_groups=4)
+    assert operations(24) - operations(4) < 20 * a_layer / 4
+
+
+def test_a_graph_drops_and_learns_as_eager_code_does():
+    model = tiny_model(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
+    batch = tiny_batch()
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            outputs = model(batch, training=True, dropout_seed=tf.constant([3, 4]))
+            total = tf.reduce_sum(outputs["sequence_output"][:, :, 1] ** 2)
+        return total, tape.gradient(total, model.blocks[0][0].variables)
+
+    (eager, eager_slopes), (graph, slopes) = gradients(), tf.function(gradients)()
+    np.testing.assert_allclose(graph, eager, rtol=1e-5)
+    for one, other in zip(slopes, eager_slopes, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)

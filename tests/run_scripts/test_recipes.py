@@ -1,0 +1,150 @@
+"""Every recipe names flags that exist, a possible model, and what a reader needs."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from dev import paper_tables
+from helpers.paths import ROOT
+
+RECIPES = sorted((ROOT / "configs" / "recipes").glob("table*.flags"))
+FINE_TUNING = sorted(
+    set((ROOT / "configs" / "recipes").glob("*.flags")).difference(RECIPES)
+)
+# Table 14: learning rate, batch, ALBERT dropout, steps, warm-up.
+TABLE_14 = {
+    "cola": (1e-5, 16, 0, 5336, 320),
+    "sts-b": (2e-5, 16, 0, 3598, 214),
+    "sst-2": (1e-5, 32, 0, 20935, 1256),
+    "mnli": (3e-5, 128, 0, 10000, 1000),
+    "qnli": (1e-5, 32, 0, 33112, 1986),
+    "qqp": (5e-5, 128, 0.1, 14000, 1000),
+    "rte": (3e-5, 32, 0.1, 800, 200),
+    "mrpc": (2e-5, 32, 0, 800, 200),
+    "wnli": (2e-5, 16, 0.1, 2000, 250),
+}
+
+
+def read(path):
+    """The text of a recipe, and its flags in order."""
+    text = path.read_text(encoding="utf-8")
+    flags = [line for line in text.splitlines() if line.startswith("--")]
+    return text, [flag[2:].partition("=")[::2] for flag in flags]
+
+
+def config_of(path):
+    flags = read(path)[1]
+    config = AlbertConfig.from_json(ROOT / dict(flags)["albert_config_file"])
+    return config.override([v for name, v in flags if name == "config_override"])
+
+
+def test_there_are_recipes_for_all_tables():
+    found = {re.match(r"table(\d+)_", path.name)[1] for path in RECIPES}
+    assert found == {"3", "4", "5", "7", "8", "11", "12", "13"}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_is_headed_by_command_cost_and_scores(path):
+    text, flags = read(path)
+    assert f"--flagfile=configs/recipes/{path.name} " in text
+    assert f"Table {re.match(r'table([0-9]+)', path.stem)[1]}: " in text.splitlines()[0]
+    assert re.search(r"# Cost: .* parameters, .* operations: about .* days", text)
+    assert len(re.findall(r"\d\d\.\d/\d\d\.\d", text)) == 2 and "average" in text
+    assert all(line.startswith(("#", "--")) for line in text.splitlines())
+    assert dict(flags)["num_train_steps"]
+    config_of(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "row"),
+    [
+        ("table3_not_shared_e64", 3, "not-shared E=64"),
+        ("table3_all_shared_e768", 3, "all-shared E=768"),
+        ("table4_shared_attention_e768", 4, "shared-attention E=768"),
+        ("table4_shared_ffn_e128", 4, "shared-FFN E=128"),
+        ("table11_layers_48", 11, "48 layers"),
+        ("table12_h6144", 12, "H=6144"),
+    ],
+)
+def test_a_recipes_model_has_the_papers_parameters(name, table, row):
+    (expected,) = (
+        r.millions for r in paper_tables.ROWS if (r.table, r.name) == (table, row)
+    )
+    config = config_of(ROOT / "configs" / "recipes" / f"{name}.flags")
+    assert round(paper_tables.as_the_paper_counts(config) / 1e6) == expected
+
+
+def test_the_script_takes_the_flags_of_all_recipes():
+    script = ROOT / "run_scripts" / "run_pretraining.py"
+    command = [sys.executable, str(script), "--output_dir=out", "--input_file=no.file"]
+    command += [f"--flagfile={path}" for path in RECIPES]
+    # The values of one recipe, so that the model is possible.
+    command += [f"--albert_config_file={ROOT / 'configs' / 'albert_base.json'}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    # 2 would be a wrong flag; 1 is the missing input, or an override that a later
+    # recipe makes impossible.
+    assert done.returncode == 1, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def script_of(path):
+    """The script that a recipe's command names."""
+    name = re.search(r"run_scripts/(\w+\.py)", path.read_text(encoding="utf-8"))[1]
+    return ROOT / "run_scripts" / name
+
+
+@pytest.mark.parametrize("path", FINE_TUNING, ids=lambda path: path.stem)
+def test_a_fine_tuning_recipe_is_headed_by_command_cost_and_score(path):
+    text, _ = read(path)
+    assert f"--flagfile=configs/recipes/{path.name} " in text
+    assert "Table 14" in text.splitlines()[0] and script_of(path).is_file()
+    assert "# Cost" in text and "floating-point operations" in text
+    assert re.search(r"in the paper( |\n# )?\(", text)
+    assert all(line.startswith(("#", "--")) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name", TABLE_14)
+def test_the_recipes_of_glue_are_the_papers(name):
+    flags = dict(read(ROOT / "configs" / "recipes" / f"{name}.flags")[1])
+    overrides = read(ROOT / "configs" / "recipes" / f"{name}.flags")[1]
+    rate, batch, dropout, steps, warmup = TABLE_14[name]
+    assert flags["task_name"] == name and flags["max_seq_length"] == "512"
+    assert float(flags["learning_rate"]) == rate
+    assert int(flags["train_batch_size"]) == batch
+    assert [v for n, v in overrides if n == "config_override"] == [
+        f"hidden_dropout_prob={dropout}",
+        f"attention_probs_dropout_prob={dropout}",
+    ]
+    assert flags["classifier_dropout"] == "0.1"
+    found = int(flags["num_train_steps"]), int(flags["num_warmup_steps"])
+    assert found == (steps, warmup)
+
+
+def test_the_scripts_take_the_flags_of_their_recipes():
+    for script in {script_of(path) for path in FINE_TUNING}:
+        recipes = [path for path in FINE_TUNING if script_of(path) == script]
+        command = [sys.executable, str(script), "--output_dir=out"]
+        command += [f"--flagfile={path}" for path in recipes]
+        # Stops where it would read the model; a wrong flag would exit with 2 before.
+        command += ["--init_checkpoint=no/model"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 1, done.stderr
+        assert "no/model" in done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("squad-v1", ("5e-5", "48", "3649", "365", "384")),
+        ("squad-v2", ("3e-5", "48", "8144", "814", "512")),
+    ],
+)
+def test_the_recipes_of_squad_are_the_papers(name, expected):
+    flags = dict(read(ROOT / "configs" / "recipes" / f"{name}.flags")[1])
+    names = ("learning_rate", "train_batch_size", "num_train_steps")
+    names += ("num_warmup_steps", "max_seq_length")
+    assert tuple(flags[each] for each in names) == expected
+    assert flags["classifier_dropout"] == "0.1"

@@ -1,0 +1,142 @@
+"""A multiple-choice model as it is served: from ids, from tf.Examples and from text."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
+
+from albert_tf.checkpoints import model_dir
+from albert_tf.checkpoints.load import weights_checkpoint
+from albert_tf.model.heads import MultipleChoiceModel
+from albert_tf.records.features import choice_features
+from albert_tf.records.writer import write_records
+from albert_tf.serving import export
+from albert_tf.serving.multiple_choice import join
+from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.fine_tuning import multiple_choice
+from helpers.fine_tuning_toys import MAX_SEQ_LENGTH, config, write_vocabulary
+
+MAX_QA_LENGTH = 6
+QUESTIONS = [
+    ("wordb worda wordc", "worda wordb", ("lovely", "awful", "worda awful")),
+    ("wordb", "wordc __ awful", ("lovely", "wordd wordd", "worda")),
+    ("wordb " * 30, "_ wordc _", ("wordf", "wordg")),
+    ("", "worda " * 9, ("lovely", "awful wordb")),
+]
+
+
+def as_questions():
+    return [
+        multiple_choice.Question(str(number), article, question, options, 0, -1)
+        for number, (article, question, options) in enumerate(QUESTIONS)
+    ]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A model, its tokenizer, its export's signatures, and what lies beside them."""
+    folder = tmp_path_factory.mktemp("model")
+    shape = config()
+    model = MultipleChoiceModel(shape, seed=7)
+    model.head.output_weights.assign(
+        tf.random.stateless_normal(model.head.output_weights.shape, [1, 2])
+    )
+    tokenizer = AlbertTokenizer(vocab_file=write_vocabulary(folder))
+    facts = {
+        "task_name": "race",
+        "labels": None,
+        "levels": ["middle", "high"],
+        "max_seq_length": MAX_SEQ_LENGTH,
+        "max_qa_length": MAX_QA_LENGTH,
+    }
+    for name, content in model_dir.model_files(folder / "vocab.txt", facts).items():
+        (folder / name).write_bytes(content)
+    weights_checkpoint(model).write(str(folder / "model.ckpt-3"))
+    found = model_dir.read(folder)
+    exported = export.ExportedModel(
+        config=shape,
+        checkpoint=found.checkpoint,
+        task=found.task,
+        tokenizer=tokenizer,
+        tokenizer_settings=tokenizer.metadata(),
+    )
+    version, _ = export.export_model(exported, folder / "served")
+    signatures = tf.saved_model.load(str(version)).signatures
+    return model, tokenizer, signatures, version / "assets.extra"
+
+
+def padded_batch(rows):
+    """Rows of options -> the model's batch."""
+    batch = {}
+    for name in ("input_ids", "segment_ids"):
+        batch[name] = tf.ragged.constant([row[name] for row in rows], tf.int32)
+    batch["input_mask"] = tf.ones_like(batch["input_ids"])
+    return {name: values.to_tensor() for name, values in batch.items()}
+
+
+@pytest.fixture(scope="module")
+def expected(served):
+    """Rows by the Python path, their batch, and the model's probabilities."""
+    model, tokenizer = served[:2]
+    lengths = MAX_SEQ_LENGTH, MAX_QA_LENGTH
+    rows = list(multiple_choice.choice_rows(as_questions(), tokenizer, *lengths, {}))
+    batch = padded_batch(rows)
+    probabilities = tf.nn.softmax(model(batch)["logits"]).numpy()
+    assert np.ptp(probabilities[:2], axis=1).min() > 0.01
+    return rows, batch, probabilities
+
+
+def check(answer, probabilities):
+    np.testing.assert_allclose(answer["probabilities"], probabilities, atol=1e-5)
+    assert answer["choice"].numpy().tolist() == probabilities.argmax(axis=1).tolist()
+
+
+def test_text_gets_the_answers_of_the_python_path(served, expected):
+    signatures = served[2]
+    articles, questions, options = zip(*QUESTIONS, strict=True)
+    answer = signatures["text"](
+        article=tf.constant(articles),
+        question=tf.constant(questions),
+        options=tf.constant([[*own, ""][:3] for own in options]),
+    )
+    check(answer, expected[2])
+    assert (answer["probabilities"].numpy()[2:, 2] == 0).all()
+    assert answer["truncated"].numpy().tolist() == [False, False, True, True]
+
+
+def test_ids_and_examples_get_the_answers_of_the_model(served, expected, tmp_path):
+    rows, batch, probabilities = expected
+    signatures = served[2]
+    check(signatures["serving_default"](**batch), probabilities)
+    wide = {name: tf.cast(values, tf.int64) for name, values in batch.items()}
+    check(signatures["ids_int64"](**wide), probabilities)
+    path = tmp_path / "rows.tfrecord"
+    write_records(path, rows, choice_features(), {})
+    examples = list(tf.data.TFRecordDataset(str(path)))
+    check(signatures["examples"](examples=tf.stack(examples)), probabilities)
+
+
+def test_blanks_are_filled_in_the_graph_as_in_python():
+    questions = ["a _ b", "a ___ b __", "_", "none", "", "x_y", "ends _", "日_本"]
+    options = ["one", r"\1 two", "", "four", "five", "z", "", "語"]
+    found = join(tf.constant(questions), tf.constant(options)).numpy()
+    pairs = zip(questions, options, strict=True)
+    assert [text.decode() for text in found] == [
+        multiple_choice.join(*pair) for pair in pairs
+    ]
+
+
+def test_signatures_take_the_requests_that_warm_a_server_up(served):
+    signatures, folder = served[2:]
+    taken = set()
+    for record in tf.data.TFRecordDataset(str(folder / export.WARMUP_FILE)):
+        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
+        request = log.predict_log.request
+        inputs = {
+            key: tf.constant(tf.make_ndarray(value))
+            for key, value in request.inputs.items()
+        }
+        name = request.model_spec.signature_name
+        assert signatures[name](**inputs)["probabilities"].shape[1] == 2
+        taken.add(name)
+    assert taken == {"serving_default", "examples", "text"}

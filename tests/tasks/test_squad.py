@@ -1,0 +1,183 @@
+"""SQuAD as a task: settings, rows on disk, losses, predictions, scores."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import TrainConfig
+from albert_tf.records import batches
+from albert_tf.records.features import squad_features
+from albert_tf.records.reader import read_rows
+from albert_tf.records.sidecar import read_set
+from albert_tf.records.writer import write_records
+from albert_tf.tasks import losses, squad
+from albert_tf.tasks.answer_metrics import QuestionSet
+from albert_tf.tasks.squad import SquadSettings
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training.loops import Evaluator
+from helpers.questions import convert, paragraph
+from helpers.tiny import tiny_config
+from helpers.tokenization_cases import train
+
+TEXT = "the tide rose and the sailor sat still on that old stone there "
+LENGTHS = {"max_seq_length": 31, "doc_stride": 9, "max_query_length": 7}
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.25, math.inf, -math.inf])
+@pytest.mark.parametrize("version_2", [True, False])
+def test_settings_survive_strict_json(version_2, threshold):
+    settings = SquadSettings(version_2, n_best_size=7, threshold=threshold)
+    text = json.dumps(settings.to_dict(), allow_nan=False)
+    assert SquadSettings.from_dict(json.loads(text)) == settings
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"task_name": "cola"}, "trained for 'cola', not for SQuAD"),
+        ({}, "trained for None"),
+        ({"task_name": "squad_v2"}, "another release"),
+        ({"task_name": "squad_v2", "threshold": 0, "other": 1}, "another release"),
+        ({"task_name": "squad_v2", "threshold": "nan"}, "must be a number"),
+        ({"task_name": "squad_v2", "threshold": 0, "end_n_top": 0}, "end_n_top must"),
+    ],
+)
+def test_settings_of_other_tasks_and_releases_are_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        SquadSettings.from_dict(values)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocabulary")
+    return AlbertTokenizer(train(folder / "small.model"))
+
+
+@pytest.fixture(scope="module")
+def paragraphs():
+    asked = [("who sat", "sailor", TEXT.index("sailor")), ("what", None, 0)]
+    return [paragraph(TEXT * 3, *asked), paragraph("", ("who", None, 0))]
+
+
+@pytest.fixture(scope="module")
+def rows(paragraphs, tokenizer, tmp_path_factory):
+    """Rows in memory, and the same as a set of records."""
+    # Ids are unique in a file; here each paragraph numbers its own.
+    made, _ = convert(paragraphs[:1], tokenizer, for_training=False, **LENGTHS)
+    empty, _ = convert(paragraphs[1:], tokenizer, for_training=False, **LENGTHS)
+    for row in empty:
+        row["question_id"] = b"empty"
+    made += empty
+    path = tmp_path_factory.mktemp("rows") / "dev.tfrecord"
+    metadata = {**tokenizer.metadata(), **LENGTHS}
+    features = squad_features(with_places=True)
+    assert write_records(path, made, features, metadata) == len(made) > 7
+    return made, read_set([str(path)], {})
+
+
+def test_rows_come_back_from_disk_as_they_were(rows):
+    made, record_set = rows
+    features = squad_features(with_places=True)
+    for row, again in zip(made, read_rows(record_set.paths[0]), strict=True):
+        assert row.keys() == again.keys() == features.keys()
+        for name in features:
+            np.testing.assert_array_equal(np.asarray(again[name]), row[name])
+
+
+def test_training_rows_leave_out_what_only_answers_need(rows, tmp_path, tokenizer):
+    made, _ = rows
+    features = squad_features(with_places=False)
+    metadata = {**tokenizer.metadata(), **LENGTHS}
+    write_records(tmp_path / "train.tfrecord", made, features, metadata)
+    [first, *_] = read_rows(tmp_path / "train.tfrecord")
+    places = {"token_is_max_context", "piece_starts", "piece_ends"}
+    assert features.keys() == first.keys() == made[0].keys() - places
+    record_set = read_set([str(tmp_path / "train.tfrecord")], {})
+    dataset = batches.training_batches(
+        record_set, 5, 1, 0, tf.distribute.InputContext(), length_multiple=8
+    )
+    [batch] = dataset.take(1)
+    for version_2 in (False, True):
+        settings = SquadSettings(version_2, **LENGTHS)
+        task = squad.squad_task(settings)
+        model = task.build_model(model_config(tokenizer), 3, "none")
+        outputs = model(task.read_batch(batch), training=True)
+        for loss in task.losses.values():
+            assert loss.values(outputs, batch).shape == (5,)
+
+
+def model_config(tokenizer):
+    return tiny_config(
+        vocab_size=tokenizer.vocab_size,
+        max_position_embeddings=31,
+        initializer_range=0.4,
+    )
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["v1.1", "v2.0"])
+def evaluated(request, rows, tokenizer):
+    """(settings, task, model, question set, evaluator, its report)"""
+    made, record_set = rows
+    settings = SquadSettings(request.param, n_best_size=6, **LENGTHS)
+    contexts = {"0": TEXT * 3, "1": TEXT * 3, "empty": ""}
+    golds = {"0": ["sailor"], "1": ["stone"], "empty": ["tea"]}
+    if request.param:
+        golds |= {"1": [], "empty": []}
+    questions = QuestionSet(made, contexts, golds, settings.rules)
+    task = squad.squad_task(settings, questions)
+    model = task.build_model(model_config(tokenizer), 3, "none")
+    with tf.distribute.OneDeviceStrategy("CPU:0").scope():
+        config = TrainConfig("unused", eval_batch_size=4)
+        evaluator = Evaluator(task, model, record_set, config)
+        steps = batches.evaluation_steps(record_set, 4)
+        report = evaluator.evaluate(tf.constant(steps))
+    return settings, task, model, questions, evaluator, report
+
+
+def test_predictions_in_padded_batches_by_length_are_those_of_rows_alone(
+    evaluated, rows
+):
+    settings, task, model, questions, evaluator, _ = evaluated
+    made, _ = rows
+    alone = squad.predict(task, model, made, batch_size=1)
+    assert alone.keys() == evaluator.predictions.keys()
+    ours = questions.proposals(evaluator.predictions)
+    theirs = questions.proposals(alone)
+    assert ours.best_texts() == theirs.best_texts()
+    for question, found in ours.candidates.items():
+        for a, b in zip(found, theirs.candidates[question], strict=True):
+            assert a.text == b.text and a.score == pytest.approx(b.score, abs=1e-3)
+    assert ours.candidates["0"] and not ours.candidates["empty"]
+    assert ours.reasons["empty"] == "empty paragraph"
+    assert (ours.null_scores is None) == (not settings.version_2)
+
+
+def test_the_report_has_the_losses_and_the_official_scores(evaluated, rows):
+    settings, task, model, questions, evaluator, report = evaluated
+    made, _ = rows
+    assert report["rows"] == len(made)
+    proposals = questions.proposals(evaluator.predictions)
+    scores = questions.score(proposals, settings.threshold)
+    assert task.best_metric in scores
+    assert scores.items() <= report.items()
+    totals = dict.fromkeys(task.losses, 0.0)
+    for row in made:
+        numbers = {k: np.asarray(v)[None] for k, v in row.items() if k != "question_id"}
+        batch = {k: tf.constant(v, tf.int32) for k, v in numbers.items()}
+        batch["input_mask"] = tf.ones_like(batch["input_ids"])
+        outputs = model(batch)
+        for name, loss in task.losses.items():
+            totals[name] += float(loss.values(outputs, batch)[0]) / len(made)
+            assert losses.row_weights(batch) == [1.0]
+    for name, total in totals.items():
+        assert report[f"eval_{name}"] == pytest.approx(total, rel=1e-4)
+
+
+def test_without_gold_answers_nothing_is_scored(evaluated):
+    settings, *_, evaluator, _ = evaluated
+    questions = evaluated[3]
+    unknown = QuestionSet(questions._rows, questions._contexts, None, settings.rules)
+    assert unknown.score(unknown.proposals(evaluator.predictions), 0.0) == {}

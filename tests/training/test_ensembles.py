@@ -1,0 +1,85 @@
+"""Averages of models, and the choice among them."""
+
+import numpy as np
+import pytest
+
+from albert_tf.files import write_json
+from albert_tf.tasks.classification import classification
+from albert_tf.training import ensembles, multi_run
+
+
+def member(probabilities, labels=(0, 1, 1, 0), **more):
+    first = np.array(probabilities)
+    return {
+        "probabilities": np.stack([1 - first, first], axis=-1),
+        "label_ids": np.array(labels),
+        "content_sha256": np.array("x"),
+        **more,
+    }
+
+
+SCORE = classification("toy", ["a", "b"]).score
+
+
+def test_probabilities_are_averaged_and_labels_kept():
+    found = ensembles.average([member([0.1, 0.2, 0.9, 0]), member([0.3, 1, 0.1, 0])])
+    np.testing.assert_allclose(found["probabilities"][:, 1], [0.2, 0.6, 0.5, 0])
+    assert found["label_ids"].tolist() == [0, 1, 1, 0]
+    values = [{"values": np.array([1.0, 3.0])}, {"values": np.array([2.0, 5.0])}]
+    assert ensembles.average(values)["values"].tolist() == [1.5, 4.0]
+
+
+def test_the_best_subset_is_chosen_one_by_one():
+    members = [
+        member([0.9, 0.9, 0.1, 0.9]),  # one of four
+        member([0.2, 0.95, 0.4, 0.7]),  # two of four
+        member([0.1, 0.1, 0.7, 0.1]),  # three of four
+        member([0.4, 0.6, 0.6, 0.6]),  # three of four
+    ]
+    alone = [SCORE(each)["eval_accuracy"] for each in members]
+    assert alone == [0.25, 0.5, 0.75, 0.75]
+    chosen = ensembles.select(members, SCORE, "eval_accuracy")
+    # With the second, the third one's mistake is outvoted.
+    assert chosen == [2, 1]
+    averaged = ensembles.average([members[index] for index in chosen])
+    assert SCORE(averaged)["eval_accuracy"] == 1.0
+
+
+def test_one_model_that_is_better_than_any_average_stays_alone():
+    members = [member([0.9, 0.0, 0.0, 0.9]), member([0.4, 0.6, 0.6, 0.4])]
+    assert ensembles.select(members, SCORE, "eval_accuracy") == [1]
+
+
+def test_models_of_other_tasks_or_rows_are_refused():
+    facts = [
+        {"task_name": "rte", "labels": ["a"]},
+        {"task_name": "rte", "labels": ["b"]},
+    ]
+    with pytest.raises(ValueError, match=r"two was trained with labels=\['b'\]"):
+        ensembles.shared_task(["one", "two"], facts)
+    with pytest.raises(ValueError, match="two was not trained"):
+        ensembles.shared_task(["one", "two"], [facts[0], {}])
+    with pytest.raises(ValueError, match=r"for squad_v1\.1: .*ensemble_squad"):
+        ensembles.shared_task(["one"], [{"task_name": "squad_v1.1"}])
+    assert ensembles.shared_task(["one"], facts[:1]) == facts[0]
+
+
+def test_a_run_is_not_overwritten_but_an_ensemble_is(tmp_path):
+    ensembles.check_output(tmp_path)
+    write_json(tmp_path / "results.json", {"models": ["one"], "sets": {}})
+    ensembles.check_output(tmp_path)
+    write_json(tmp_path / "results.json", {"best_run": "run_1"})
+    with pytest.raises(ValueError, match="holds a run"):
+        ensembles.check_output(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [0, 100, 700])
+def test_damaged_predictions_are_named(tmp_path, kept):
+    path = tmp_path / multi_run.PREDICTIONS_FOLDER / "dev.npz"
+    path.parent.mkdir()
+    np.savez(path, **member([0.1, 0.2, 0.9, 0]))
+    found = multi_run.read_predictions(tmp_path, "dev")
+    assert found["label_ids"].tolist() == [0, 1, 1, 0]
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"dev\.npz is damaged.*predict again"):
+        multi_run.read_predictions(tmp_path, "dev")
