@@ -98,13 +98,13 @@ def test_no_worker_is_refused():
 
 
 PARENT = """
-import sys, test_workers
-from data_prep.workers import Workers, Task
+import sys, test_parallel
+from data_prep.parallel import Workers, Task
 if __name__ == "__main__":
     with Workers(2) as workers:
         workers.share(1)
-        done = test_workers.run_all(
-            workers, [Task(test_workers.multiply, (n,), n) for n in range(8)]
+        done = test_parallel.run_all(
+            workers, [Task(test_parallel.multiply, (n,), n) for n in range(8)]
         )
         print(*{pid for _, pid in done.values()}, flush=True)
         sys.stdin.read()
@@ -115,7 +115,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
     (tmp_path / "parent.py").write_text(PARENT)
     parent = subprocess.Popen(
         [sys.executable, str(tmp_path / "parent.py")],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

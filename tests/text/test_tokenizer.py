@@ -348,7 +348,7 @@ def test_pickled_tokenizer_works_without_its_file(tmp_path, vocab_file):
 
 def test_sentencepiece_face_does_not_load_tensorflow(spm_model_file):
     code = (
-        "import sys; from albert_tf.tokenization import AlbertTokenizer\n"
+        "import sys; from albert_tf.text.tokenizer import AlbertTokenizer\n"
         f"AlbertTokenizer({spm_model_file!r}).encode_with_offsets('in 2013, für')\n"
         "sys.exit('tensorflow' in sys.modules)"
     )

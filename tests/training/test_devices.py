@@ -145,9 +145,9 @@ def test_a_worker_that_answers_once_and_dies_does_not_keep_the_others():
     """In a process of its own, since TensorFlow's wait cannot be left otherwise."""
     program = (
         "import sys\n"
-        "from albert_tf import strategies\n"
-        "strategies._JOIN_PATIENCE_SECONDS = 3\n"
-        "strategies.create_strategy()\n"
+        "from albert_tf.training import cluster, devices\n"
+        "cluster._JOIN_PATIENCE_SECONDS = 3\n"
+        "devices.create_strategy()\n"
     )
     with socket.create_server(("127.0.0.1", 0)) as other:
         ports = [closed_port(), other.getsockname()[1]]
