@@ -12,7 +12,7 @@ griffe = pytest.importorskip("griffe")
 sys.path.insert(0, str(ROOT / "docs"))
 
 import api_pages  # noqa: E402
-import grouped_arguments  # noqa: E402
+import docstrings  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_every_module_is_on_the_page_of_its_package(site):
     assert shown == modules
 
 
-def test_entries_of_several_arguments_are_separated():
+def test_docstrings_are_adapted_to_the_parser():
     docstring = "\n".join(
         [
             "Packs a, b: rows.",
@@ -55,12 +55,13 @@ def test_entries_of_several_arguments_are_separated():
             "  x, y: as they are.",
         ]
     )
-    assert grouped_arguments.separate(docstring).split("\n")[3:] == [
+    assert docstrings.adapt(docstring).split("\n")[3:] == [
         "  a: ids,",
         "    of a row.",
         "  b: ids,",
         "    of a row.",
         "  c: more.",
+        "",
         "Returns:",
         "  x, y: as they are.",
     ]
