@@ -102,7 +102,8 @@ def helps():
 
 
 def test_flags_in_the_prose_are_of_some_script():
-    known = {"--help", "--flagfile", "--user", "--gpus"}
+    # absl's own.
+    known = {"--help", "--flagfile", "--verbosity", "--only_check_args"}
     for printed in helps().values():
         for no, name in re.findall(r"^  --(\[no\])?(\w+)", printed, re.MULTILINE):
             known |= {f"--{name}", f"--no{name}"} if no else {f"--{name}"}
