@@ -149,14 +149,20 @@ def layout():
 
 
 def test_the_layout_lists_folders_that_are_there():
-    named = {path for path in layout() if path.count("/") == 1 and path[-1] == "/"}
-    kept = {
-        f"{path.name}/"
-        for path in ROOT.iterdir()
-        if path.is_dir() and path.name[0] != "."
-    }
-    made = {"build/", "dist/", "quickstart_output/", "albert_tf.egg-info/"}
-    assert named == kept - made
+    named = [path for path in layout() if path.count("/") == 1 and path[-1] == "/"]
+    assert sorted(named) == [
+        f"{name}/"
+        for name in (
+            "albert_tf",
+            "configs",
+            "data_prep",
+            "docs",
+            "run_scripts",
+            "tests",
+        )
+    ]
+    for path in named:
+        assert (ROOT / path).is_dir(), path
 
 
 @new_layout
