@@ -10,7 +10,23 @@ setup(
     description="ALBERT (Lan et al. 2019) for TensorFlow 2: from raw text to serving",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    url="https://github.com/albert-tf/albert-tf",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
     packages=find_packages(include=["albert_tf*", "data_prep*"]),
+    # Type checkers read the annotations of packages that hold this file.
+    package_data={"albert_tf": ["py.typed"], "data_prep": ["py.typed"]},
     python_requires=">=3.10",
     install_requires=[
         # One release family: the custom operations of tensorflow-text and the
@@ -40,6 +56,13 @@ setup(
     extras_require={
         # The last transformers with TensorFlow classes: its models need no PyTorch.
         "test": ["pytest>=8", "ruff>=0.9", "transformers>=4.57,<4.58"],
+        # The documentation site; ruff formats its signatures.
+        "docs": [
+            "mkdocs>=1.6,<2",
+            "mkdocs-material>=9.7,<10",
+            "mkdocstrings[python]>=1.0,<2",
+            "ruff>=0.9",
+        ],
         # Words of Chinese, for whole-word masking.
         "jieba": ["jieba>=0.42,<0.43"],
         # The TPU compiler, whose Python interface moves with each release.
