@@ -25,10 +25,11 @@ _ROWS_AT_A_TIME = 8
 def main():
     from albert_tf.checkpoints import model_dir
     from albert_tf.checkpoints.load import HEADS, load_weights
+    from albert_tf.task_config import Squad
     from albert_tf.tasks import answers, squad
 
     folder = model_dir.read(FLAGS.model)
-    settings = squad.SquadSettings.from_dict(folder.task)
+    settings = Squad.require(folder.task_config)
     text = _read_text(FLAGS.context)
     asked = [Question(str(i), text) for i, text in enumerate(FLAGS.question)]
     windows = WindowSettings(
@@ -44,11 +45,11 @@ def main():
         )
     )
     task = squad.squad_task(settings)
-    model = task.build_model(folder.config, 0, "none")
+    model = task.build_model(folder.config, seed=0)
     load_weights(model, folder.checkpoint, unused_ok=HEADS)
     predicted = squad.predict(task, model, rows, _ROWS_AT_A_TIME)
     contexts = {question.question_id: text for question in asked}
-    proposals = answers.propose(rows, predicted, contexts, settings.rules)
+    proposals = answers.propose(rows, predicted, contexts, settings)
     final = proposals.predictions(settings.threshold)
     for question in asked:
         if len(asked) > 1:

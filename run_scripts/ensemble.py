@@ -21,15 +21,16 @@ FLAGS = flags.FLAGS
 def main():
     from albert_tf.checkpoints import model_dir
     from albert_tf.files import write_json
-    from albert_tf.tasks.registry import from_facts
+    from albert_tf.task_config import MultipleChoice
+    from albert_tf.tasks import create_task
     from albert_tf.training import ensembles
 
     output = Path(FLAGS.output_dir)
     ensembles.check_output(output)
     folders = [Path(name) for name in FLAGS.models]
-    facts = [model_dir.read(folder).task for folder in folders]
-    facts = ensembles.shared_task(FLAGS.models, facts)
-    task = from_facts(facts)
+    task_configs = [model_dir.read(folder).task_config for folder in folders]
+    task_config = ensembles.shared_task(FLAGS.models, task_configs)
+    task = create_task(task_config)
     sets = ensembles.read_sets(folders)
     chosen = list(range(len(folders)))
     if FLAGS.select_by:
@@ -39,7 +40,7 @@ def main():
                 f"{', '.join(sets)}: run them with --do_eval, or leave --select_by out."
             )
         members = sets[FLAGS.select_by]
-        chosen = ensembles.select(members, task.score, task.best_metric)
+        chosen = ensembles.select(members, task.host_metrics, task.best_metric)
     averaged = {
         name: ensembles.average([members[index] for index in chosen])
         for name, members in sets.items()
@@ -47,27 +48,29 @@ def main():
     results = {
         "models": [FLAGS.models[index] for index in chosen],
         "sets": {
-            name: task.score(predicted)
+            name: task.host_metrics(predicted)
             for name, predicted in averaged.items()
             if predicted["labelled"]
         },
     }
-    write = _write_choices if "levels" in facts else _write_classes
+    is_choice = isinstance(task_config, MultipleChoice)
+    write = _write_choices if is_choice else _write_classes
     for name, predicted in averaged.items():
-        write(output, name, predicted, facts)
+        write(output, name, predicted, task_config)
     write_json(output / "results.json", results)
     print(f"Averaged {', '.join(results['models'])}: {results['sets']}")
 
 
-def _write_classes(output: Path, name: str, predicted, facts) -> None:
-    labels, bounds = facts["labels"], facts["bounds"]
+def _write_classes(output: Path, name: str, predicted, task_config) -> None:
+    labels = getattr(task_config, "labels", None)
+    bounds = getattr(task_config, "bounds", None)
     lines = glue.score_lines(predicted, labels)
     glue.write_lines(output / f"{name}_results.tsv", lines)
     lines = glue.submission_lines(predicted["index"], predicted, labels, bounds)
     glue.write_lines(output / "GLUE" / f"{name}.tsv", lines)
 
 
-def _write_choices(output: Path, name: str, predicted, facts) -> None:
+def _write_choices(output: Path, name: str, predicted, task_config) -> None:
     answers, table = f"{name}_predictions.json", f"{name}_results.tsv"
     multiple_choice.write_predictions(predicted, output / answers, output / table)
 

@@ -22,9 +22,9 @@ FLAGS = flags.FLAGS
 
 
 def main():
+    from albert_tf.task_config import Squad
     from albert_tf.tasks import answers
     from albert_tf.tasks.answer_metrics import QuestionSet
-    from albert_tf.tasks.squad import NAMES, SquadSettings
     from albert_tf.training import ensembles
 
     output_dir = Path(FLAGS.output_dir)
@@ -36,16 +36,16 @@ def main():
     proposals = answers.average(
         [_read_proposals(folder, contexts) for folder in folders], FLAGS.n_best_size
     )
-    version_2 = known[0]["task_name"] == NAMES[True]
+    version_2 = known[0]["task_name"] == Squad(version_2=True).task_name
     squad_data.check_threshold(version_2)
-    settings = SquadSettings(version_2, n_best_size=FLAGS.n_best_size)
-    questions = QuestionSet([], contexts, file.golds(), settings.rules)
+    settings = Squad(version_2, n_best_size=FLAGS.n_best_size)
+    questions = QuestionSet([], contexts, file.golds(), settings)
     source = "mean of the models'"
     if version_2:
         threshold = FLAGS.null_threshold
         if FLAGS.tune_threshold:
             source = f"tuned on {file.path}"
-            scores = questions.score(proposals, answers.DEFAULT_THRESHOLD)
+            scores = questions.score(proposals, Squad.threshold)
             if not scores:
                 raise ValueError(f"{file.path} has no gold answers to tune on.")
             threshold = scores["best_f1_thresh"]

@@ -30,7 +30,7 @@ def main():
     results = fine_tuning_flags.run(
         data.task(FLAGS.classifier_dropout),
         model,
-        data.facts(),
+        data.task_config(),
         {**dev_sets, **test_sets},
         train_rows,
     )

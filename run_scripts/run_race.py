@@ -12,7 +12,7 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep.fine_tuning import classification, multiple_choice, race
+from data_prep.fine_tuning import classification, multiple_choice
 from flags import common_flags, fine_tuning_flags, race_data
 
 FLAGS = flags.FLAGS
@@ -22,14 +22,11 @@ def main():
     model = fine_tuning_flags.read_model()
     data = race_data.from_flags(model)
 
-    from albert_tf.tasks.multiple_choice import (
-        multiple_choice as multiple_choice_multiple_choice,
-    )
+    from albert_tf.tasks import create_task
     from albert_tf.training import multi_run
 
-    task = multiple_choice_multiple_choice(
-        race_data.TASK_NAME, race.LEVELS, FLAGS.classifier_dropout
-    )
+    task_config = data.task_config()
+    task = create_task(task_config, FLAGS.classifier_dropout)
     train_rows = data.rows("train") if FLAGS.do_train else None
     sets = {"dev": data.rows("dev")} if FLAGS.do_eval else {}
     if FLAGS.do_predict:
@@ -38,7 +35,7 @@ def main():
         if rows:
             found = classification.warnings_of(name, rows.metadata["statistics"])
             fine_tuning_flags.print_warnings(found)
-    results = fine_tuning_flags.run(task, model, data.facts(), sets, train_rows)
+    results = fine_tuning_flags.run(task, model, task_config, sets, train_rows)
     if FLAGS.do_predict and results.get("status") != "pre-empted":
         folder = Path(FLAGS.output_dir)
         files = folder / "predictions.json", folder / "test_results.tsv"

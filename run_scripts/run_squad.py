@@ -28,10 +28,8 @@ def main():
     questions = None
     for rows in sets.values():
         questions = data.questions(rows)
-    task = squad.squad_task(data.settings, questions, FLAGS.classifier_dropout)
-    results = fine_tuning_flags.run(
-        task, model, data.settings.to_dict(), sets, train_rows
-    )
+    task = squad.squad_task(data.settings, FLAGS.classifier_dropout, questions)
+    results = fine_tuning_flags.run(task, model, data.settings, sets, train_rows)
     if results.get("status") == "pre-empted":
         return
     folder = Path(FLAGS.output_dir)

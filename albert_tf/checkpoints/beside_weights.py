@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from albert_tf import task_config
 from albert_tf.checkpoints import hugging_face
 from albert_tf.config import AlbertConfig
 from albert_tf.files import write_json
 from albert_tf.records.sidecar import TOKENIZER_FILE
+from albert_tf.task_config import TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 # Layouts in which a model's folder can be written.
@@ -186,10 +188,19 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
     return {}
 
 
-def read_task(path: str | os.PathLike) -> dict[str, Any]:
-    """What the own `task.json` beside weights says they were trained for; or {}."""
+def read_task_config(path: str | os.PathLike) -> TaskConfig | None:
+    """The task that weights were trained for; None: no `task.json` lies beside them.
+
+    Raises:
+      ValueError: a `task.json` that is damaged or of another release.
+    """
     file = folder_of(path) / TASK_FILE
-    return hugging_face.read_json(file) if file.is_file() else {}
+    if not file.is_file():
+        return None
+    try:
+        return task_config.from_dict(hugging_face.read_json(file))
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
 
 
 def copy_metadata(path: str | os.PathLike, folder: Path) -> None:

@@ -24,6 +24,7 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.config import AlbertConfig
 from albert_tf.files import write_json
+from albert_tf.task_config import Classification, MultipleChoice, TaskConfig
 
 REPORT_FILE = "conversion.json"
 _PREFIXES = {
@@ -230,9 +231,9 @@ def _write_weights(conversion, stored, vocabulary, folder: Path) -> tuple[str, .
         beside_weights.write_vocabulary(folder, vocabulary)
     else:
         beside_weights.copy_metadata(conversion.source, folder)
-    task = beside_weights.read_task(conversion.source)
-    if task:
-        write_json(folder / beside_weights.TASK_FILE, task)
+    task_config = beside_weights.read_task_config(conversion.source)
+    if task_config:
+        write_json(folder / beside_weights.TASK_FILE, task_config.to_dict())
     return dropped
 
 
@@ -241,14 +242,16 @@ def _prefix(conversion, stored, folder: Path) -> str:
 
 
 def _write_hugging_face(conversion, stored, vocabulary, folder) -> tuple[str, ...]:
-    task = beside_weights.read_task(conversion.source)
+    task_config = beside_weights.read_task_config(conversion.source)
     values = hugging_face.config_values(
-        stored.config, _architecture(stored.weights, conversion, task)
+        stored.config, _architecture(stored.weights, conversion, task_config)
     )
     classes = len(stored.weights.get("output_bias", ()))
     if classes:
-        # What they call classes without names.
-        labels = task.get("labels") or [f"LABEL_{each}" for each in range(classes)]
+        # The names that transformers gives to labels without a name.
+        labels = [f"LABEL_{index}" for index in range(classes)]
+        if isinstance(task_config, Classification):
+            labels = task_config.labels
         values["id2label"] = {str(each): label for each, label in enumerate(labels)}
         values["label2id"] = {label: each for each, label in enumerate(labels)}
     if vocabulary:
@@ -260,7 +263,9 @@ def _write_hugging_face(conversion, stored, vocabulary, folder) -> tuple[str, ..
 
 
 def _architecture(
-    weights: Mapping[str, np.ndarray], conversion: Conversion, task: Mapping
+    weights: Mapping[str, np.ndarray],
+    conversion: Conversion,
+    task_config: TaskConfig | None,
 ) -> str:
     """The class of `transformers` that has the heads of a model.
 
@@ -281,7 +286,7 @@ def _architecture(
             f"A multiple-choice head gives one score, this model's {classes}: leave "
             "--multiple_choice out."
         )
-    if conversion.multiple_choice or task.get("task_name") == "race":
+    if conversion.multiple_choice or isinstance(task_config, MultipleChoice):
         known[frozenset({"classifier"})] = "AlbertForMultipleChoice"
     found = heads & {"masked-LM", "sentence-order", "span", "classifier"}
     if heads in known:

@@ -65,7 +65,7 @@ def complete(
       ValueError: a shape is not that of the configuration; when strict, a name that is
         missing or unknown. (The pooler may be, of classes that have none.)
     """
-    encoder = AlbertEncoder(stored.config, seed)
+    encoder = AlbertEncoder(stored.config, seed=seed)
     variables = {released_name(v): v for v in encoder.variables}
     known, heads = set(variables), set()
     for scope, names in HEADS.values():

@@ -16,6 +16,7 @@ from albert_tf.checkpoints import beside_weights, formats
 from albert_tf.checkpoints.beside_weights import TASK_FILE
 from albert_tf.config import AlbertConfig
 from albert_tf.files import json_bytes, sha256
+from albert_tf.task_config import TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 SENTENCEPIECE_FILE, WORDPIECE_FILE = "spiece.model", "vocab.txt"
@@ -32,7 +33,7 @@ class ModelFolder:
       checkpoint: its best weights: a checkpoint's prefix, or the folder of another
         layout.
       config: the model's shape; None: not there.
-      task: what `task.json` says; empty: nothing was trained for a task.
+      task_config: the task that it was trained for; None: for none.
       vocabulary: path of its vocabulary; None: not there.
       tokenizer_settings: what its files say of the vocabulary and its cleaning, as far
         as they do.
@@ -41,7 +42,7 @@ class ModelFolder:
 
     checkpoint: str
     config: AlbertConfig | None
-    task: dict[str, Any]
+    task_config: TaskConfig | None
     vocabulary: Path | None
     tokenizer_settings: dict[str, Any]
     scores: dict[str, Any]
@@ -84,7 +85,7 @@ def read(path: str | os.PathLike) -> ModelFolder:
     return ModelFolder(
         checkpoint=weights,
         config=beside_weights.read_config(weights),
-        task=beside_weights.read_task(weights),
+        task_config=beside_weights.read_task_config(weights),
         vocabulary=beside_weights.find_vocabulary(weights),
         tokenizer_settings=beside_weights.read_metadata(weights)
         or beside_weights.read_cleaning(weights),
@@ -110,11 +111,11 @@ def locate(path: str | os.PathLike) -> str:
     return formats.locate(path)[1]
 
 
-def model_files(vocabulary: Path, task: dict[str, Any]) -> dict[str, bytes]:
+def model_files(vocabulary: Path, task_config: TaskConfig) -> dict[str, bytes]:
     """Name -> content of what a task leaves beside its weights."""
     wordpiece = vocabulary.suffix == ".txt"
     name = WORDPIECE_FILE if wordpiece else SENTENCEPIECE_FILE
-    return {name: vocabulary.read_bytes(), TASK_FILE: json_bytes(task)}
+    return {name: vocabulary.read_bytes(), TASK_FILE: json_bytes(task_config.to_dict())}
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from albert_tf.checkpoints.load import released_name
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.layers import Projection
-from albert_tf.tasks.registry import from_facts
+from albert_tf.task_config import Classification, Regression, TaskConfig
+from albert_tf.tasks import create_task
 from albert_tf.text import packing_tf
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -45,11 +46,11 @@ class EncoderModel(tf.Module):
         }
 
 
-def build_model(config: AlbertConfig, facts: Mapping[str, Any]) -> tf.Module:
-    """The model of a task, as `task.json` tells of it; empty: the encoder alone."""
-    if not facts:
+def build_model(config: AlbertConfig, task_config: TaskConfig | None) -> tf.Module:
+    """Builds the model of a task; None: the encoder alone."""
+    if task_config is None:
         return EncoderModel(config)
-    return from_facts(facts).build_model(config, 0, "none")
+    return create_task(task_config).build_model(config, seed=0)
 
 
 def keep_kernels_in(model: tf.Module, dtype: tf.DType) -> None:
@@ -66,13 +67,13 @@ def keep_kernels_in(model: tf.Module, dtype: tf.DType) -> None:
             layer.kernel = tf.Variable(tf.cast(layer.kernel, dtype), name=name)
 
 
-def task_outputs(facts: Mapping[str, Any]) -> Callable[[dict, dict], dict]:
+def task_outputs(task_config: TaskConfig | None) -> Callable[[dict, dict], dict]:
     """(the model's outputs, its batch) -> what a server answers, [B, ...] each."""
-    if not facts:
-        return lambda outputs, batch: outputs
-    if facts.get("labels") is None:
+    if isinstance(task_config, Regression):
         return lambda outputs, batch: {"values": outputs["logits"][:, 0]}
-    names = tf.constant(facts["labels"])
+    if not isinstance(task_config, Classification):
+        return lambda outputs, batch: outputs
+    names, threshold = tf.constant(task_config.labels), task_config.threshold
 
     def classify(outputs, batch):
         probabilities = tf.nn.softmax(outputs["logits"])
@@ -82,9 +83,9 @@ def task_outputs(facts: Mapping[str, Any]) -> Callable[[dict, dict], dict]:
             "labels": tf.tile(names[tf.newaxis], [rows, 1]),
             "label": tf.gather(names, tf.argmax(probabilities, axis=-1)),
         }
-        if "threshold" in facts:
+        if threshold is not None:
             # For the client: what it compares with a probability.
-            answers["threshold"] = tf.fill([rows], float(facts["threshold"]))
+            answers["threshold"] = tf.fill([rows], float(threshold))
         return answers
 
     return classify
@@ -97,13 +98,13 @@ class ServedModel(tf.Module):
         self,
         model: tf.Module,
         config: AlbertConfig,
-        facts: Mapping[str, Any],
+        task_config: TaskConfig | None,
         tokenizer: AlbertTokenizer | None,
     ):
         """Args:
         model: from `build_model`, with its weights.
         config: its shape.
-        facts: `task.json`, or empty.
+        task_config: the task; None: the encoder alone.
         tokenizer: for the `text` signature; None leaves it out, and with it every
           custom operation.
         """
@@ -112,9 +113,10 @@ class ServedModel(tf.Module):
         # not the Keras objects around them: TensorFlow does not look behind a method.
         self.weights = {released_name(v): v for v in model.variables}
         self._call_model = model.__call__
-        self._config, self._facts = config, facts
-        self._outputs = task_outputs(facts)
-        self._longest = facts.get("max_seq_length", config.max_position_embeddings)
+        self._config, self._task_config = config, task_config
+        self._outputs = task_outputs(task_config)
+        longest = task_config.max_seq_length if task_config else None
+        self._longest = longest or config.max_position_embeddings
         self._tokenizer = tokenizer
         # TensorFlow saves the vocabulary with what holds it.
         self.graph_tokenizer = tokenizer.graph_tokenizer() if tokenizer else None
@@ -209,7 +211,7 @@ class ServedModel(tf.Module):
 
     def _of_text(self):
         """Texts, or pairs of them, as the task was trained on."""
-        pair = bool(self._facts.get("columns", {}).get("text_pair"))
+        pair = getattr(self._task_config, "has_text_pair", False)
         specs = [tf.TensorSpec([None], tf.string, "text")]
         if pair:
             specs.append(tf.TensorSpec([None], tf.string, "text_pair"))

@@ -6,7 +6,7 @@ import importlib.metadata
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,7 @@ from albert_tf.model.precision import precision_policy
 from albert_tf.records.sidecar import TOKENIZER_FILE
 from albert_tf.serving import base as serving_base
 from albert_tf.serving import multiple_choice, squad
-from albert_tf.tasks.squad import NAMES as SQUAD_NAMES
-from albert_tf.tasks.squad import SquadSettings
+from albert_tf.task_config import Classification, MultipleChoice, Squad, TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 MODEL_CARD = "model_card.json"
@@ -41,7 +40,7 @@ class ExportedModel:
     Attributes:
       config: the model's shape.
       checkpoint: its weights, as `checkpoints.load_weights` takes it.
-      task: what it was trained for, as `task.json` says; empty: the encoder alone.
+      task_config: the task that it was trained for; None: the encoder alone.
       tokenizer: for a signature that takes text; None: there is none, nor any custom
         operation.
       tokenizer_settings: what is known of the vocabulary, JSON values.
@@ -51,7 +50,7 @@ class ExportedModel:
 
     config: AlbertConfig
     checkpoint: str
-    task: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    task_config: TaskConfig | None = None
     tokenizer: AlbertTokenizer | None = None
     tokenizer_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     scores: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -83,7 +82,7 @@ def of_folder(
     return ExportedModel(
         config=folder.config,
         checkpoint=folder.checkpoint,
-        task=_with_threshold(folder.task, threshold),
+        task_config=_with_threshold(folder.task_config, threshold),
         tokenizer=tokenizer,
         tokenizer_settings=settings,
         scores=folder.scores,
@@ -92,15 +91,14 @@ def of_folder(
 
 
 def _with_threshold(
-    task: Mapping[str, Any], threshold: float | None
-) -> Mapping[str, Any]:
+    task_config: TaskConfig | None, threshold: float | None
+) -> TaskConfig | None:
     if threshold is None:
-        return task
-    if task.get("task_name") == SQUAD_NAMES[True]:
-        settings = SquadSettings.from_dict(task)
-        return dataclasses.replace(settings, threshold=threshold).to_dict()
-    if not task.get("labels") or "levels" in task:
-        name = task.get("task_name", "no task")
+        return task_config
+    if isinstance(task_config, Squad) and task_config.version_2:
+        return dataclasses.replace(task_config, threshold=threshold)
+    if not isinstance(task_config, Classification):
+        name = task_config.task_name if task_config else "no task"
         raise ValueError(
             "A threshold belongs to a classifier or a model of SQuAD v2.0. The model "
             f"is of {name}: leave out --threshold_to_export."
@@ -109,7 +107,7 @@ def _with_threshold(
         raise ValueError(
             f"--threshold_to_export must be a number. Received {threshold}."
         )
-    return {**task, "threshold": threshold}
+    return dataclasses.replace(task_config, threshold=threshold)
 
 
 def export_model(
@@ -139,8 +137,9 @@ def export_model(
       OSError: the folder cannot be written, or its disk is full.
     """
     model, report = load_model(exported)
-    served_class = _parts(exported.task)[1]
-    served = served_class(model, exported.config, exported.task, exported.tokenizer)
+    served = _served_class(exported.task_config)(
+        model, exported.config, exported.task_config, exported.tokenizer
+    )
     with _new_version(Path(export_dir), version) as (folder, partial):
         tf.saved_model.save(served, str(partial), served.served)
         extra = partial / "assets.extra"
@@ -159,25 +158,21 @@ def load_model(exported: ExportedModel) -> tuple[tf.Module, LoadReport]:
 
     Raises: as `export_model`.
     """
-    build_model = _parts(exported.task)[0]
     with precision_policy(exported.precision):
-        model = build_model(exported.config, exported.task)
+        model = serving_base.build_model(exported.config, exported.task_config)
     report = load_weights(model, exported.checkpoint, unused_ok=HEADS)
     serving_base.keep_kernels_in(model, tf.as_dtype(exported.precision))
     return model, report
 
 
-def _is_squad(task: Mapping[str, Any]) -> bool:
-    return task.get("task_name") in SQUAD_NAMES.values()
-
-
-def _parts(task: Mapping[str, Any]) -> tuple[Callable, type[serving_base.ServedModel]]:
-    """What builds a task's model, and what serves it."""
-    if _is_squad(task):
-        return squad.build_model, squad.ServedAnswers
-    if "levels" in task:
-        return serving_base.build_model, multiple_choice.ServedChoices
-    return serving_base.build_model, serving_base.ServedModel
+def _served_class(task_config: TaskConfig | None) -> type[serving_base.ServedModel]:
+    """The class that serves a task."""
+    match task_config:
+        case Squad():
+            return squad.ServedAnswers
+        case MultipleChoice():
+            return multiple_choice.ServedChoices
+    return serving_base.ServedModel
 
 
 @contextlib.contextmanager
@@ -207,9 +202,10 @@ def _new_version(export_dir: Path, version: int) -> Iterator[tuple[Path, Path]]:
 
 def model_card(exported: ExportedModel) -> dict[str, Any]:
     """What people and programs want to know of a model, JSON values."""
+    task_config = exported.task_config
     libraries = ("tensorflow", "tensorflow-text", "sentencepiece", "albert-tf")
     return {
-        "task": dict(exported.task) or {"task_name": "encoder"},
+        "task": task_config.to_dict() if task_config else {"task_name": "encoder"},
         "config": exported.config.to_dict(),
         "tokenizer": dict(exported.tokenizer_settings),
         "scores": dict(exported.scores),

@@ -10,21 +10,16 @@ Letters in shapes: B rows, S pieces, K spans.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.serving.base import ServedModel
+from albert_tf.task_config import Squad
 from albert_tf.tasks.answers import NO_SCORE
-from albert_tf.tasks.squad import SquadSettings, squad_task
+from albert_tf.tasks.squad import squad_task
 from albert_tf.text import packing_tf
 from albert_tf.text.tokenizer import AlbertTokenizer
-
-
-def build_model(config: AlbertConfig, facts: Mapping[str, Any]) -> tf.Module:
-    """The model of either version, as `task.json` tells of it."""
-    return squad_task(SquadSettings.from_dict(facts)).build_model(config, 0, "none")
 
 
 class ServedAnswers(ServedModel):
@@ -56,13 +51,13 @@ class ServedAnswers(ServedModel):
         self,
         model: tf.Module,
         config: AlbertConfig,
-        facts: Mapping[str, Any],
+        task_config: Squad,
         tokenizer: AlbertTokenizer | None = None,
     ):
         """Args: as `ServedModel`."""
-        self._settings = SquadSettings.from_dict(facts)
-        self._predictions = squad_task(self._settings).predictions
-        super().__init__(model, config, facts, tokenizer)
+        self._settings = task_config
+        self._predictions = squad_task(task_config).predictions
+        super().__init__(model, config, task_config, tokenizer)
 
     def answer(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The answers to a batch of ids, int32 [B, S] each."""

@@ -9,6 +9,7 @@ import tensorflow as tf
 from albert_tf.files import write_whole
 from albert_tf.serving import base as serving_base
 from albert_tf.serving import export
+from albert_tf.task_config import MultipleChoice, Squad
 
 # Of each output, beside the model's own.
 _TOLERANCE = 1e-4
@@ -40,13 +41,14 @@ def export_tflite(
             f"The length of a TFLite model is in 1 to max_position_embeddings, "
             f"{longest}. Received {length}."
         )
-    if ("labels" not in exported.task and exported.task) or "levels" in exported.task:
+    task_config = exported.task_config
+    if isinstance(task_config, MultipleChoice | Squad):
         raise ValueError(
-            f"A model for {exported.task['task_name']} cannot be a TFLite file: these "
+            f"A model for {task_config.task_name} cannot be a TFLite file: these "
             "are of classifiers, regressions and encoders."
         )
     model, _ = export.load_model(exported)
-    answer = serving_base.task_outputs(exported.task)
+    answer = serving_base.task_outputs(task_config)
     specs = [tf.TensorSpec([1, length], tf.int32, name=n) for n in serving_base.IDS]
 
     @tf.function(input_signature=specs)

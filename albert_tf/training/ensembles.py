@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.checkpoints import model_dir
+from albert_tf.task_config import Squad, TaskConfig
 from albert_tf.training import multi_run
 
 # What is averaged; all else must be the same in all models.
@@ -26,28 +27,38 @@ def check_output(folder: Path) -> None:
         )
 
 
-def shared_task(names: Sequence[str], facts: Sequence[Mapping]) -> dict[str, Any]:
-    """What `task.json` of several models says, which must agree.
+def shared_task(
+    names: Sequence[str], task_configs: Sequence[TaskConfig | None]
+) -> TaskConfig:
+    """The task of several models, which must agree.
 
+    Args:
+      names: of the models, for messages.
+      task_configs: those of their folders.
     Raises:
       ValueError: they differ in task or labels, or one is of SQuAD or of no task.
     """
-    first = facts[0]
-    for name, each in zip(names, facts, strict=True):
-        if not each:
+    first = task_configs[0]
+    for name, task_config in zip(names, task_configs, strict=True):
+        if task_config is None:
             raise ValueError(f"{name} was not trained for a task: leave it out.")
-        if "labels" not in each:
+        if isinstance(task_config, Squad):
             raise ValueError(
-                f"{name} was trained for {each.get('task_name')}: for SQuAD there is "
+                f"{name} was trained for {task_config.task_name}: for SQuAD there is "
                 "ensemble_squad.py."
             )
-        for key in ("task_name", "labels"):
-            if each.get(key) != first.get(key):
+        for key, default in (("kind", None), ("task_name", None), ("labels", ())):
+            one, other = (getattr(c, key, default) for c in (task_config, first))
+            if one != other:
                 raise ValueError(
-                    f"{name} was trained with {key}={each.get(key)}, {names[0]} with "
-                    f"{first.get(key)}: average models of one task."
+                    f"{name} was trained with {key}={_shown(one)}, {names[0]} with "
+                    f"{_shown(other)}: average models of one task."
                 )
-    return dict(first)
+    return first
+
+
+def _shown(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def read_sets(folders: Sequence[Path]) -> dict[str, list[dict[str, np.ndarray]]]:

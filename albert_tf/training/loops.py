@@ -215,8 +215,8 @@ class Evaluator(orbit.StandardEvaluator):
         report = {name: float(mean.result()) for name, mean in self._means.items()}
         if state:
             self.predictions = _in_order(state)
-            if self._task.score:
-                report |= self._task.score(self.predictions)
+            if self._task.host_metrics:
+                report |= self._task.host_metrics(self.predictions)
         return {**report, "rows": float(self._rows.result())}
 
 

@@ -282,7 +282,9 @@ class _Session:
         job, config = self._job, self._config
         with precision_policy(config.precision):
             self._model = job.task.build_model(
-                job.model_config, config.random_seed, config.rematerialize
+                job.model_config,
+                seed=config.random_seed,
+                rematerialize=config.rematerialize,
             )
         optimizer = optimization.create_optimizer(job.optimizer_config)
         optimizer.build(self._model.trainable_variables)

@@ -21,7 +21,7 @@ class GlueTask:
       train: columns of train.tsv and of the development files.
       test: columns of the test files, which have no labels.
       labels: in the order of the model's outputs; None: a regression.
-      scores: names in `metrics.SCORES`; the first one chooses the best checkpoint.
+      scores: names in `metrics.METRICS`; the first one chooses the best checkpoint.
       dev_files: name of each development set -> its file; the first one chooses.
       test_files: name of each submission -> its file, from the task's folder.
       bounds: of a regression's values in a submission.

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from albert_tf.task_config import Squad
 from albert_tf.text import packing
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning.squad import Answer, Paragraph, Question
@@ -35,9 +36,9 @@ class WindowSettings:
       max_query_length: longest question; what is longer loses its end.
     """
 
-    max_seq_length: int = 384
-    doc_stride: int = 128
-    max_query_length: int = 64
+    max_seq_length: int = Squad.max_seq_length
+    doc_stride: int = Squad.doc_stride
+    max_query_length: int = Squad.max_query_length
 
     def __post_init__(self):
         for name in ("doc_stride", "max_query_length"):

@@ -9,6 +9,7 @@ from typing import Any
 
 from absl import flags
 
+from albert_tf.task_config import Classification, Regression
 from data_prep.fine_tuning import cache, classification, glue, tables
 from flags import fine_tuning_flags
 
@@ -63,7 +64,7 @@ class ClassifierData:
     Attributes:
       name: the task's.
       labels: in the order of the model's outputs; None: a regression.
-      scores: of `metrics.SCORES`.
+      scores: of `metrics.METRICS`.
       bounds: of a regression's values in a submission.
       train_columns, test_columns: where tables have what.
       files: name of each set -> its file.
@@ -82,22 +83,18 @@ class ClassifierData:
     max_seq_length: int
     _tables: dict[str, tables.Table] = dataclasses.field(default_factory=dict)
 
-    def facts(self) -> dict[str, Any]:
-        """What predictions and exports need to know of the task."""
-        return {
-            "task_name": self.name,
-            "labels": self.labels,
-            "scores": self.scores,
-            "bounds": self.bounds,
-            "max_seq_length": self.max_seq_length,
-            "columns": dataclasses.asdict(self.test_columns),
-        }
+    def task_config(self) -> Classification | Regression:
+        """The configuration of the task."""
+        texts = self.max_seq_length, dataclasses.asdict(self.test_columns)
+        if self.labels is None:
+            return Regression(self.name, self.bounds, *texts)
+        return Classification(self.name, self.labels, self.scores, *texts)
 
     def task(self, dropout: float):
         """The task, with that dropout of its head."""
-        from albert_tf.tasks.registry import from_facts
+        from albert_tf.tasks import create_task
 
-        return from_facts(self.facts(), dropout)
+        return create_task(self.task_config(), dropout)
 
     def train_rows(self):
         """The rows to train on."""
@@ -199,13 +196,13 @@ _RESULTS = "test_results.tsv"
 
 def from_flags(model) -> ClassifierData:
     """The sets that the flags name; without training, of the task of the model."""
-    known = model.task
-    name = FLAGS.task_name or known.get("task_name")
+    known = model.task_config
+    name = FLAGS.task_name or (known and known.task_name)
     if name is None:
         raise flags.Error("Name the task: --task_name.")
-    if known and known.get("task_name") != name:
+    if known and known.task_name != name:
         raise ValueError(
-            f"The model was trained for {known.get('task_name')}, not for {name}: "
+            f"The model was trained for {known.task_name}, not for {name}: "
             "leave --task_name out."
         )
     if name not in (*glue.GLUE, CUSTOM):
@@ -215,7 +212,7 @@ def from_flags(model) -> ClassifierData:
         )
     length = FLAGS.max_seq_length
     if known and not FLAGS["max_seq_length"].present:
-        length = known["max_seq_length"]
+        length = known.max_seq_length
     facts = _custom(known) if name == CUSTOM else _glue(name)
     return ClassifierData(name=name, model=model, max_seq_length=length, **facts)
 
@@ -243,14 +240,14 @@ def _glue(name: str) -> dict[str, Any]:
     }
 
 
-def _custom(known: dict[str, Any]) -> dict[str, Any]:
+def _custom(known: Classification | Regression | None) -> dict[str, Any]:
     columns = tables.Columns(
         text=FLAGS.text_column,
         text_pair=FLAGS.text_pair_column or None,
         label=FLAGS.label_column,
     )
     if known:
-        own = {**known["columns"], "label": FLAGS.label_column}
+        own = {**known.columns, "label": FLAGS.label_column}
         for name in ("text", "text_pair"):
             # A table may call its columns otherwise than that of the training.
             if own[name] is not None and FLAGS[f"{name}_column"].present:
@@ -263,7 +260,7 @@ def _custom(known: dict[str, Any]) -> dict[str, Any]:
     }
     files = {name: Path(file) for name, file in files.items() if file}
     if known:
-        labels = known["labels"]
+        labels = list(known.labels) if isinstance(known, Classification) else None
     elif "train" not in files:
         raise flags.Error("Name the table to train on: --train_file.")
     elif FLAGS.regression:

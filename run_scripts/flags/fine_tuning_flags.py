@@ -131,14 +131,14 @@ class Model:
       config: its shape.
       vocabulary: path of its vocabulary.
       tokenizer: the tokenizer.
-      task: what it was trained for; empty where training starts.
+      task_config: the task it was trained for; None where training starts.
     """
 
     checkpoint: str
     config: Any
     vocabulary: Path
     tokenizer: Any
-    task: dict[str, Any]
+    task_config: Any
 
 
 def read_model() -> Model:
@@ -182,7 +182,7 @@ def read_model() -> Model:
     )
     _check_tokenizer(tokenizer, known)
     config = _config(folder, tokenizer)
-    return Model(FLAGS.init_checkpoint, config, vocabulary, tokenizer, {})
+    return Model(FLAGS.init_checkpoint, config, vocabulary, tokenizer, None)
 
 
 def _trained_model() -> Model:
@@ -190,7 +190,7 @@ def _trained_model() -> Model:
     from albert_tf.checkpoints import model_dir
 
     folder = model_dir.read(FLAGS.init_checkpoint or FLAGS.output_dir)
-    if not folder.task:
+    if folder.task_config is None:
         raise ValueError(
             f"{folder.checkpoint} was not trained for a task: its head would be "
             "random. Pass --do_train first."
@@ -201,7 +201,7 @@ def _trained_model() -> Model:
         folder.config,
         folder.vocabulary,
         folder.tokenizer(),
-        folder.task,
+        folder.task_config,
     )
 
 
@@ -253,13 +253,13 @@ def cache_dir() -> Path:
     return Path(FLAGS.cache_dir or Path(FLAGS.output_dir) / "cache")
 
 
-def run(task, model: Model, task_facts: dict[str, Any], sets: dict, train_rows=None):
+def run(task, model: Model, task_config, sets: dict, train_rows=None):
     """Trains if asked to, then tries the best weights on the sets.
 
     Args:
       task: the task.
       model: from `read_model`.
-      task_facts: JSON values that predictions and exports need.
+      task_config: the configuration of the task, which predictions and exports need.
       sets: name -> rows to evaluate or predict; the one called "dev", if there is one,
         is evaluated while training.
       train_rows: rows to train on; None: no training.
@@ -284,7 +284,7 @@ def run(task, model: Model, task_facts: dict[str, Any], sets: dict, train_rows=N
         eval_rows=sets.get("dev"),
         init_checkpoint=model.checkpoint,
         unshare=FLAGS.unshare,
-        files=model_dir.model_files(model.vocabulary, task_facts),
+        files=model_dir.model_files(model.vocabulary, task_config),
         settings={"classifier_dropout": FLAGS.classifier_dropout},
     )
     strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)

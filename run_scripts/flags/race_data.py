@@ -8,6 +8,7 @@ from typing import Any
 
 from absl import flags
 
+from albert_tf.task_config import MultipleChoice
 from data_prep.fine_tuning import cache, multiple_choice, race
 from flags import fine_tuning_flags
 
@@ -39,7 +40,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer(
         "max_qa_length",
-        128,
+        MultipleChoice.max_qa_length,
         "Pieces of question and option together at most, the last of them; 0: as many "
         "as there is room for.",
     )
@@ -61,16 +62,11 @@ class RaceData:
     max_qa_length: int
     _questions: dict[str, list] = dataclasses.field(default_factory=dict)
 
-    def facts(self) -> dict[str, Any]:
-        """What predictions and exports need to know of the task."""
-        return {
-            "task_name": TASK_NAME,
-            # Options are as many as a question has.
-            "labels": None,
-            "levels": race.LEVELS,
-            "max_seq_length": self.max_seq_length,
-            "max_qa_length": self.max_qa_length,
-        }
+    def task_config(self) -> MultipleChoice:
+        """The configuration of the task."""
+        return MultipleChoice(
+            TASK_NAME, race.LEVELS, self.max_seq_length, self.max_qa_length
+        )
 
     def rows(self, name: str):
         """The rows of a set, from the cache if they are there.
@@ -151,14 +147,16 @@ def from_flags(model) -> RaceData:
                 "--input_format=jsonl have no level."
             )
         levels = ("high",) if FLAGS.high_only else ("middle",)
-    known = model.task
-    if known and known.get("task_name") != TASK_NAME:
+    known = model.task_config
+    if known and not isinstance(known, MultipleChoice):
         raise ValueError(
-            f"The model was trained for {known.get('task_name')}, not for multiple "
+            f"The model was trained for {known.task_name}, not for multiple "
             "choice: give one that was."
         )
     lengths = {
-        name: known[name] if known and not FLAGS[name].present else FLAGS[name].value
+        name: getattr(known, name)
+        if known and not FLAGS[name].present
+        else FLAGS[name].value
         for name in ("max_seq_length", "max_qa_length")
     }
     return RaceData(model, levels, **lengths)

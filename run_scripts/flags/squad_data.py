@@ -2,12 +2,12 @@
 what is written of them."""
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from absl import flags
 
+from albert_tf.task_config import Squad
 from data_prep.fine_tuning import cache, squad, squad_windows
 from flags import fine_tuning_flags
 
@@ -33,20 +33,32 @@ def define_flags() -> None:
         "Whether questions may have no answer (v2.0). Not given: as --train_file says.",
     )
     flags.DEFINE_integer(
-        "doc_stride", 128, "Pieces from one window of a paragraph to the next."
+        "doc_stride",
+        Squad.doc_stride,
+        "Pieces from one window of a paragraph to the next.",
     )
     flags.DEFINE_integer(
-        "max_query_length", 64, "Pieces of a question at most; its end is cut off."
+        "max_query_length",
+        Squad.max_query_length,
+        "Pieces of a question at most; its end is cut off.",
     )
     define_answer_flags()
-    flags.DEFINE_integer("max_answer_length", 30, "Pieces of an answer at most.")
-    flags.DEFINE_integer("start_n_top", 5, "v2.0: starts that prediction goes on with.")
-    flags.DEFINE_integer("end_n_top", 5, "v2.0: ends that it finds for each.")
+    flags.DEFINE_integer(
+        "max_answer_length", Squad.max_answer_length, "Pieces of an answer at most."
+    )
+    flags.DEFINE_integer(
+        "start_n_top", Squad.start_n_top, "v2.0: starts that prediction goes on with."
+    )
+    flags.DEFINE_integer(
+        "end_n_top", Squad.end_n_top, "v2.0: ends that it finds for each."
+    )
 
 
 def define_answer_flags() -> None:
     """How many answers are listed, and when there is none."""
-    flags.DEFINE_integer("n_best_size", 20, "Answers of a question in its list.")
+    flags.DEFINE_integer(
+        "n_best_size", Squad.n_best_size, "Answers of a question in its list."
+    )
     flags.DEFINE_float(
         "null_threshold",
         None,
@@ -66,7 +78,7 @@ class SquadData:
     """The sets of a run.
 
     Attributes:
-      settings: version, lengths, rules (`span_tasks.SquadSettings`).
+      settings: version, lengths, rules (`task_config.Squad`).
       model: from `fine_tuning_flags.read_model`.
       train: what is trained on; None: nothing.
       asked: what is evaluated or answered; None: nothing.
@@ -98,7 +110,7 @@ class SquadData:
             list(read_rows(path)),
             self.asked.contexts(),
             self.asked.golds(),
-            self.settings.rules,
+            self.settings,
         )
 
     def _rows(self, name: str, file: squad.SquadFile):
@@ -152,7 +164,7 @@ def from_flags(model) -> SquadData:
         raise flags.Error("--do_eval and --do_predict need --predict_file.")
     train = squad.read_squad(FLAGS.train_file) if FLAGS.do_train else None
     asked = squad.read_squad(FLAGS.predict_file) if answering else None
-    settings = _settings(model.task, train)
+    settings = _settings(model.task_config, train)
     limit = model.config.max_position_embeddings
     if settings.max_seq_length > limit:
         raise ValueError(
@@ -184,11 +196,9 @@ def check_threshold(version_2: bool) -> None:
         )
 
 
-def _settings(known: Mapping[str, Any], train: squad.SquadFile | None):
+def _settings(known, train: squad.SquadFile | None) -> Squad:
     """Those of a trained model, changed by what flags are given; else the flags'."""
-    from albert_tf.tasks.squad import SquadSettings
-
-    names = [field.name for field in dataclasses.fields(SquadSettings)]
+    names = [field.name for field in dataclasses.fields(Squad)]
     given = {
         name: FLAGS[name].value
         for name in names
@@ -198,15 +208,15 @@ def _settings(known: Mapping[str, Any], train: squad.SquadFile | None):
         given["threshold"] = FLAGS.null_threshold
     asked = FLAGS.version_2_with_negative
     if known:
-        settings = dataclasses.replace(SquadSettings.from_dict(known), **given)
+        settings = dataclasses.replace(Squad.require(known), **given)
         if asked is not None and asked != settings.version_2:
             raise ValueError(
-                f"The model was trained for {known['task_name']}, so that "
+                f"The model was trained for {known.task_name}, so that "
                 f"version_2_with_negative is {settings.version_2}: leave it out."
             )
     else:
         version_2 = train.has_impossible if asked is None else asked
-        settings = SquadSettings(version_2=version_2, **given)
+        settings = Squad(version_2=version_2, **given)
     squad_windows.WindowSettings(
         settings.max_seq_length, settings.doc_stride, settings.max_query_length
     )
@@ -222,7 +232,7 @@ def write_answers(
       folder: of the four files.
       proposals: its answers.
       questions: the question set.
-      settings: its `SquadSettings`, whose threshold decides.
+      settings: its `Squad`, whose threshold decides.
       source: where that comes from.
     Returns:
       What `squad_results.json` holds: `scores`, `threshold` and its `source`, and the
@@ -233,7 +243,7 @@ def write_answers(
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / PREDICTIONS_FILE, proposals.predictions(settings.threshold))
     write_json(folder / N_BEST_FILE, proposals.n_best())
-    results: dict[str, Any] = {"task_name": settings.to_dict()["task_name"]}
+    results: dict[str, Any] = {"task_name": settings.task_name}
     if settings.version_2:
         write_json(folder / NULL_ODDS_FILE, proposals.null_scores)
         results["threshold"] = settings.to_dict()["threshold"]

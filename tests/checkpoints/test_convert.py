@@ -21,6 +21,7 @@ from albert_tf.model.heads import (
     PretrainingModel,
 )
 from albert_tf.model.span_heads import AnswerableSpanModel, SpanModel
+from albert_tf.task_config import Classification
 from helpers import tiny
 from helpers.tiny_weights import (
     PIECES,
@@ -154,7 +155,7 @@ def test_heads_of_tasks_travel_along(head, layout, tmp_path):
 def test_every_head_of_our_models_is_known():
     config = tiny.tiny_config()
     models = [
-        ClassificationModel(config, 3),
+        ClassificationModel(config, num_outputs=3),
         MultipleChoiceModel(config),
         SpanModel(config),
         AnswerableSpanModel(config),
@@ -191,7 +192,9 @@ def test_labels_of_a_task_are_named_there(tmp_path):
     assert values["id2label"] == {"0": "no", "1": "maybe", "2": "yes"}
     assert values["architectures"] == ["AlbertForSequenceClassification"]
     convert(source, tmp_path / "own", "own")
-    assert beside_weights.read_task(tmp_path / "own") == task
+    assert beside_weights.read_task_config(tmp_path / "own") == Classification(
+        "custom", labels
+    )
 
 
 def test_a_classifier_is_no_multiple_choice(tmp_path):
@@ -357,7 +360,7 @@ def test_a_vocabulary_grows_in_the_table_and_the_bias_together(released, tmp_pat
     assert len(results["largest_differences"]["reload"]) == 4
     again = edit.grow_vocabulary(formats.read_weights(folder), 70, 12345)
     assert np.array_equal(again.weights[TABLE], grown.weights[TABLE])
-    load_weights(PretrainingModel(grown.config, 1), tmp_path / "grown")
+    load_weights(PretrainingModel(grown.config, seed=1), tmp_path / "grown")
 
 
 @pytest.mark.parametrize("size", [61, 60])

@@ -195,7 +195,9 @@ def test_classifiers_agree_both_ways(labels, batch, tmp_path):
     rng = np.random.default_rng(2)
     tensors = random_tensors(config, rng, {"classifier": labels})
     source = write_folder(tmp_path / "theirs", config, tensors)
-    own = ClassificationModel(beside_weights.read_config(source), labels, seed=3)
+    own = ClassificationModel(
+        beside_weights.read_config(source), num_outputs=labels, seed=3
+    )
     report = load_weights(own, source)
     assert (report.missing, report.unused) == ((), ())
     back = convert_back(source, tmp_path)
@@ -249,7 +251,7 @@ def test_a_model_without_pooler_is_a_start_but_no_whole_model(tmp_path):
     tensors = random_tensors(config, np.random.default_rng(2), {"predictions": 0})
     tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
     source = write_folder(tmp_path / "theirs", config, tensors)
-    own = ClassificationModel(beside_weights.read_config(source), 2, seed=3)
+    own = ClassificationModel(beside_weights.read_config(source), num_outputs=2, seed=3)
     heads = HEADS
     report = load_weights(own, source, heads, heads)
     assert POOLER in report.missing and len(report.missing) == 4

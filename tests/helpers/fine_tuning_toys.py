@@ -9,7 +9,8 @@ from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.records.features import classifier_features
 from albert_tf.records.sidecar import RecordSet, read_set
 from albert_tf.records.writer import write_records
-from albert_tf.tasks.classification import classification
+from albert_tf.task_config import Classification
+from albert_tf.tasks import create_task
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import run as training_run
 from data_prep.fine_tuning import classification as fine_tuning_classification
@@ -94,11 +95,11 @@ def make_job(output_dir, vocabulary, train_rows=None, dev_rows=None, **changes):
     }
     optimizer |= {k: changes.pop(k) for k in [*changes] if k in optimizer}
     train |= {k: changes.pop(k) for k in [*changes] if k in train}
-    facts = {"task_name": "toy", "labels": ["bad", "good"]}
+    task_config = Classification("toy", ["bad", "good"])
     job = {
-        "task": classification("toy", facts["labels"]),
+        "task": create_task(task_config, dropout=0.1),
         "model_config": config(),
-        "files": model_dir.model_files(vocabulary, facts),
+        "files": model_dir.model_files(vocabulary, task_config),
     }
     return training_run.Job(
         optimizer_config=OptimizerConfig("adamw", **optimizer),

@@ -15,7 +15,8 @@ from albert_tf.checkpoints.load import load_weights, weights_checkpoint
 from albert_tf.model.heads import ClassificationModel
 from albert_tf.serving import base as serving_base
 from albert_tf.serving import export, tflite
-from albert_tf.tasks.registry import from_facts
+from albert_tf.task_config import Classification, Regression
+from albert_tf.tasks import create_task
 from albert_tf.text import packing, packing_tf
 from albert_tf.text.tokenizer import AlbertTokenizer
 from helpers import tiny
@@ -27,20 +28,20 @@ LABELS = ["bad", "good", "ugly"]
 def make_folder(folder, labels, pair, **changes):
     """A model folder with random weights of a task on one text or two."""
     shape = config(hidden_dropout_prob=0.4, **changes)
-    model = ClassificationModel(shape, len(labels or [0]), seed=7)
+    model = ClassificationModel(shape, num_outputs=len(labels or [0]), seed=7)
     for variable in model.trainable_variables:
         if "output_weights" in variable.name:
             variable.assign(tf.random.stateless_normal(variable.shape, [1, 2]))
-    facts = {
-        "task_name": "toy",
-        "labels": labels,
-        "scores": ["eval_accuracy"],
-        "bounds": None,
+    texts = {
         "max_seq_length": MAX_SEQ_LENGTH,
         "columns": {"text": "text", "text_pair": "other" if pair else None},
     }
+    task_config = Regression("toy", **texts)
+    if labels:
+        task_config = Classification("toy", labels, **texts)
     tokenizer = AlbertTokenizer(vocab_file=write_vocabulary(folder))
-    for name, content in model_dir.model_files(folder / "vocab.txt", facts).items():
+    files = model_dir.model_files(folder / "vocab.txt", task_config)
+    for name, content in files.items():
         (folder / name).write_bytes(content)
     shape.to_json(folder / "albert_config.json")
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer.metadata()))
@@ -53,7 +54,7 @@ def export_folder(folder, target, text=True, precision="float32"):
     exported = export.ExportedModel(
         config=found.config,
         checkpoint=found.checkpoint,
-        task=found.task,
+        task_config=found.task_config,
         tokenizer=found.tokenizer() if text else None,
         tokenizer_settings=found.tokenizer_settings,
         precision=precision,
@@ -72,8 +73,8 @@ def python_answer(folder, pairs):
     """What the Python path makes of texts or pairs."""
     found = model_dir.read(folder)
     tokenizer = found.tokenizer()
-    task = from_facts(found.task)
-    model = task.build_model(found.config, 0, "none")
+    task = create_task(found.task_config)
+    model = task.build_model(found.config, seed=0)
     load_weights(model, found.checkpoint)
     answers, rows = [], []
     for pair in pairs:
@@ -355,11 +356,10 @@ def test_bfloat16_answers_about_the_same(pair_model, tmp_path):
 def test_a_threshold_to_export_is_an_output_of_classifiers(pair_model):
     found = model_dir.read(pair_model[0])
     exported = export.of_folder(found, text=False, threshold=0.75)
-    answer = serving_base.task_outputs(exported.task)({"logits": tf.zeros([2, 3])}, {})
+    logits = {"logits": tf.zeros([2, 3])}
+    answer = serving_base.task_outputs(exported.task_config)(logits, {})
     assert answer["threshold"].numpy().tolist() == [0.75] * 2
-    assert "threshold" not in serving_base.task_outputs(found.task)(
-        {"logits": tf.zeros([2, 3])}, {}
-    )
+    assert "threshold" not in serving_base.task_outputs(found.task_config)(logits, {})
     with pytest.raises(ValueError, match=r"must be a number\. Received inf"):
         export.of_folder(found, text=False, threshold=np.inf)
 

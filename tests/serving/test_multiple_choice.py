@@ -12,6 +12,7 @@ from albert_tf.records.features import choice_features
 from albert_tf.records.writer import write_records
 from albert_tf.serving import export
 from albert_tf.serving.multiple_choice import join
+from albert_tf.task_config import MultipleChoice
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import multiple_choice
 from helpers.fine_tuning_toys import MAX_SEQ_LENGTH, config, write_vocabulary
@@ -42,21 +43,18 @@ def served(tmp_path_factory):
         tf.random.stateless_normal(model.head.output_weights.shape, [1, 2])
     )
     tokenizer = AlbertTokenizer(vocab_file=write_vocabulary(folder))
-    facts = {
-        "task_name": "race",
-        "labels": None,
-        "levels": ["middle", "high"],
-        "max_seq_length": MAX_SEQ_LENGTH,
-        "max_qa_length": MAX_QA_LENGTH,
-    }
-    for name, content in model_dir.model_files(folder / "vocab.txt", facts).items():
+    task_config = MultipleChoice(
+        "race", ["middle", "high"], MAX_SEQ_LENGTH, MAX_QA_LENGTH
+    )
+    files = model_dir.model_files(folder / "vocab.txt", task_config)
+    for name, content in files.items():
         (folder / name).write_bytes(content)
     weights_checkpoint(model).write(str(folder / "model.ckpt-3"))
     found = model_dir.read(folder)
     exported = export.ExportedModel(
         config=shape,
         checkpoint=found.checkpoint,
-        task=found.task,
+        task_config=found.task_config,
         tokenizer=tokenizer,
         tokenizer_settings=tokenizer.metadata(),
     )

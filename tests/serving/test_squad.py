@@ -11,8 +11,9 @@ from tensorflow_serving.apis import prediction_log_pb2
 from albert_tf.checkpoints import model_dir
 from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.serving import export, squad
+from albert_tf.task_config import Squad
 from albert_tf.tasks import answers
-from albert_tf.tasks.squad import SquadSettings, predict, squad_task
+from albert_tf.tasks.squad import predict, squad_task
 from albert_tf.text.tokenizer import AlbertTokenizer
 from helpers.fine_tuning_toys import GOOD, WORDS, config, write_vocabulary
 from helpers.questions import convert, paragraph
@@ -25,7 +26,7 @@ TEXTS = [" ".join(WORDS[:13]), f"{GOOD} worda", "wordc", ""]
 def make_model(folder, version_2, threshold):
     """A folder with random weights, its task, its model and its tokenizer."""
     shape = config(initializer_range=0.5, hidden_dropout_prob=0.3)
-    settings = SquadSettings(
+    settings = Squad(
         version_2,
         max_seq_length=MAX_SEQ_LENGTH,
         max_query_length=5,
@@ -36,9 +37,9 @@ def make_model(folder, version_2, threshold):
         threshold=threshold,
     )
     task = squad_task(settings)
-    model = task.build_model(shape, 7, "none")
+    model = task.build_model(shape, seed=7)
     tokenizer = AlbertTokenizer(vocab_file=write_vocabulary(folder))
-    files = model_dir.model_files(folder / "vocab.txt", settings.to_dict())
+    files = model_dir.model_files(folder / "vocab.txt", settings)
     for name, content in files.items():
         (folder / name).write_bytes(content)
     weights_checkpoint(model).write(str(folder / "model.ckpt-3"))
@@ -66,16 +67,16 @@ def served(request, tmp_path_factory):
     if request.param:
         # Between the scores, so that some are answered and some are not.
         middle = float(np.median(predicted["no_answer_logits"]))
-        settings = SquadSettings(**{**vars(settings), "threshold": middle})
-        files = model_dir.model_files(folder / "vocab.txt", settings.to_dict())
+        settings = Squad(**{**vars(settings), "threshold": middle})
+        files = model_dir.model_files(folder / "vocab.txt", settings)
         (folder / "task.json").write_bytes(files["task.json"])
     contexts = {str(number): text for number, text in enumerate(TEXTS)}
-    proposals = answers.propose(rows, predicted, contexts, settings.rules)
+    proposals = answers.propose(rows, predicted, contexts, settings)
     found = model_dir.read(folder)
     exported = export.ExportedModel(
         config=shape,
         checkpoint=found.checkpoint,
-        task=found.task,
+        task_config=found.task_config,
         tokenizer=tokenizer,
     )
     version, _ = export.export_model(exported, folder / "served")
@@ -165,7 +166,7 @@ def test_examples_get_the_answers_of_ids(served):
 @pytest.mark.parametrize(("threshold", "answered"), [(np.inf, True), (-np.inf, False)])
 def test_infinite_thresholds_answer_always_and_never(tmp_path, threshold, answered):
     settings, _, model, _, shape = make_model(tmp_path, True, threshold)
-    module = squad.ServedAnswers(model, shape, settings.to_dict())
+    module = squad.ServedAnswers(model, shape, settings)
     row = {"input_ids": [[2, 8, 3, 9, 3]], "input_mask": [[1] * 5]}
     row["segment_ids"] = [[0, 0, 0, 1, 1]]
     answer = module.answer({name: tf.constant(v) for name, v in row.items()})
@@ -196,7 +197,7 @@ def python_answers(settings, model, tokenizer, pairs):
         rows.append(row | {"question_id": str(number).encode()})
     predicted = predict(squad_task(settings), model, rows, batch_size=16)
     contexts = {str(number): text for number, (_, text) in enumerate(pairs)}
-    return answers.propose(rows, predicted, contexts, settings.rules)
+    return answers.propose(rows, predicted, contexts, settings)
 
 
 def check_text(answer, settings, proposals):
@@ -263,8 +264,8 @@ def test_text_gets_the_answers_of_the_python_path_on_xquad(
         num_hidden_layers=2,
         initializer_range=0.5,
     )
-    settings = SquadSettings(version_2, max_seq_length=longest)
-    model = squad_task(settings).build_model(shape, 7, "none")
+    settings = Squad(version_2, max_seq_length=longest)
+    model = squad_task(settings).build_model(shape, seed=7)
     proposals = python_answers(settings, model, tokenizer, pairs)
     if version_2:
         middle = float(np.median(list(proposals.null_scores.values())))
@@ -351,5 +352,5 @@ def test_a_threshold_belongs_to_models_that_decide(tmp_path):
 def test_an_infinite_threshold_to_export_is_known_to_the_model(tmp_path):
     make_model(tmp_path, True, threshold=0.5)
     exported = export.of_folder(model_dir.read(tmp_path), threshold=-np.inf)
-    assert SquadSettings.from_dict(exported.task).threshold == -np.inf
-    json.dumps(exported.task, allow_nan=False)
+    assert exported.task_config.threshold == -np.inf
+    json.dumps(exported.task_config.to_dict(), allow_nan=False)

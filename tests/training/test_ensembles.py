@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from albert_tf.files import write_json
-from albert_tf.tasks.classification import classification
+from albert_tf.task_config import Classification, Squad
+from albert_tf.tasks import create_task
 from albert_tf.training import ensembles, multi_run
 
 
@@ -18,7 +19,7 @@ def member(probabilities, labels=(0, 1, 1, 0), **more):
     }
 
 
-SCORE = classification("toy", ["a", "b"]).score
+SCORE = create_task(Classification("toy", ["a", "b"])).host_metrics
 
 
 def test_probabilities_are_averaged_and_labels_kept():
@@ -51,17 +52,14 @@ def test_one_model_that_is_better_than_any_average_stays_alone():
 
 
 def test_models_of_other_tasks_or_rows_are_refused():
-    facts = [
-        {"task_name": "rte", "labels": ["a"]},
-        {"task_name": "rte", "labels": ["b"]},
-    ]
+    configs = [Classification("rte", ["a"]), Classification("rte", ["b"])]
     with pytest.raises(ValueError, match=r"two was trained with labels=\['b'\]"):
-        ensembles.shared_task(["one", "two"], facts)
+        ensembles.shared_task(["one", "two"], configs)
     with pytest.raises(ValueError, match="two was not trained"):
-        ensembles.shared_task(["one", "two"], [facts[0], {}])
-    with pytest.raises(ValueError, match=r"for squad_v1\.1: .*ensemble_squad"):
-        ensembles.shared_task(["one"], [{"task_name": "squad_v1.1"}])
-    assert ensembles.shared_task(["one"], facts[:1]) == facts[0]
+        ensembles.shared_task(["one", "two"], [configs[0], None])
+    with pytest.raises(ValueError, match=r"for squad_v1: .*ensemble_squad"):
+        ensembles.shared_task(["one"], [Squad(version_2=False)])
+    assert ensembles.shared_task(["one"], configs[:1]) == configs[0]
 
 
 def test_a_run_is_not_overwritten_but_an_ensemble_is(tmp_path):
