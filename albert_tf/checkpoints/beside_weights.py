@@ -15,7 +15,7 @@ from albert_tf.checkpoints import hugging_face
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_json, write_json
 from albert_tf.records.sidecar import TOKENIZER_FILE
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, is_wordpiece_file
 
 # Layouts in which a model's folder can be written.
 TARGETS = ("own", "tensorflow1", "hugging_face", "model_garden")
@@ -47,11 +47,11 @@ class Vocabulary:
     @property
     def is_sentencepiece(self) -> bool:
         """Whether it is a SentencePiece model, else WordPiece's pieces."""
-        return self.file.suffix != ".txt"
+        return not is_wordpiece_file(self.file)
 
     def tokenizer(self) -> AlbertTokenizer:
         """The tokenizer of the vocabulary; errors are those of its constructor."""
-        return AlbertTokenizer.of_file(self.file, self.lower_case, self.strip_accents)
+        return AlbertTokenizer.from_file(self.file, self.lower_case, self.strip_accents)
 
 
 def folder_of(path: str | os.PathLike) -> Path:

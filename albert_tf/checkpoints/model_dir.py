@@ -15,7 +15,7 @@ from albert_tf.checkpoints import beside_weights, formats
 from albert_tf.checkpoints.beside_weights import TASK_FILE
 from albert_tf.config import AlbertConfig
 from albert_tf.files import json_bytes, read_json, sha256
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, is_wordpiece_file
 
 SENTENCEPIECE_FILE, WORDPIECE_FILE = "spiece.model", "vocab.txt"
 RESULTS_FILE = "results.json"
@@ -65,7 +65,7 @@ class ModelFolder:
                 f"{self.vocabulary} is not the vocabulary that {folder} was trained "
                 "with: copy that one there."
             )
-        return AlbertTokenizer.of_file(
+        return AlbertTokenizer.from_file(
             self.vocabulary,
             known.get("lower_case", True),
             known.get("strip_accents", True),
@@ -113,6 +113,6 @@ def locate(path: str | os.PathLike) -> str:
 
 def model_files(vocabulary: Path, task: dict[str, Any]) -> dict[str, bytes]:
     """Name -> content of what a task leaves beside its weights."""
-    wordpiece = vocabulary.suffix == ".txt"
+    wordpiece = is_wordpiece_file(vocabulary)
     name = WORDPIECE_FILE if wordpiece else SENTENCEPIECE_FILE
     return {name: vocabulary.read_bytes(), TASK_FILE: json_bytes(task)}

@@ -175,7 +175,7 @@ def read_model() -> Model:
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     known = folder.tokenizer_settings if folder else {}
-    tokenizer = AlbertTokenizer.of_file(
+    tokenizer = AlbertTokenizer.from_file(
         vocabulary,
         _cleaning("do_lower_case", known.get("lower_case")),
         _cleaning("strip_accents", known.get("strip_accents")),
