@@ -14,15 +14,13 @@ import itertools
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from albert_tf.locks import share_lock, try_lock
+from albert_tf.files import digest, read_json, share_lock, try_lock, write_shared
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.files import Part
 from data_prep.corpus.input_splits import InputFile, check_unchanged, divide
@@ -32,7 +30,6 @@ from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import (
     Segment,
     TokenizedCorpus,
-    digest,
     load_corpus,
     tokenize_sentences,
 )
@@ -129,7 +126,7 @@ def text_folder(
         if alone is False:
             # Waits for a run that is just setting it up.
             share_lock(lock)
-        noted = _read_json(os.path.join(folder, _SETTINGS)) or {}
+        noted = _read_if_whole(os.path.join(folder, _SETTINGS)) or {}
         differing = [key for key in settings if noted.get(key) != settings[key]]
         if noted and differing and not alone:
             raise OSError(
@@ -138,7 +135,7 @@ def text_folder(
             )
         if differing:
             _clear(folder)
-            write_shared(folder, _SETTINGS, json.dumps(settings).encode())
+            write_shared(os.path.join(folder, _SETTINGS), json.dumps(settings).encode())
         share_lock(lock)
         yield
 
@@ -200,7 +197,7 @@ def encode_group(encoder: Encoder, number: int, parts: Sequence[Part]) -> None:
     for index, segment in enumerate(encode_parts(encoder, parts, statistics)):
         content = segment.corpus.save()
         name = f"text-{number:05d}-{index:05d}.npy"
-        write_shared(encoder.folder, name, content)
+        write_shared(os.path.join(encoder.folder, name), content)
         segments.append(
             {
                 "name": name,
@@ -212,7 +209,8 @@ def encode_group(encoder: Encoder, number: int, parts: Sequence[Part]) -> None:
             }
         )
     group = {"segments": segments, "statistics": statistics.as_dict()}
-    write_shared(encoder.folder, _list_name(number), json.dumps(group).encode())
+    path = os.path.join(encoder.folder, _list_name(number))
+    write_shared(path, json.dumps(group).encode())
 
 
 def encode_parts(
@@ -230,24 +228,6 @@ def encode_parts(
     )
 
 
-def write_shared(folder: str, name: str, content: bytes) -> None:
-    """Writes a file whole or not at all where others may write the same one.
-
-    It is not synchronised with the disk: what a power failure spoils has another size
-    than its list says, and is made again.
-    """
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-        try:
-            file.write(content)
-            file.close()
-            os.replace(file.name, os.path.join(folder, name))
-        except OSError as error:
-            os.unlink(file.name)
-            raise OSError(
-                f"{folder}/{name} cannot be written: {error.strerror}."
-            ) from error
-
-
 def check_text(text_statistics: Statistics, config: TextConfig) -> None:
     """Raises ValueError for a text without a piece."""
     if not text_statistics.pieces:
@@ -257,7 +237,7 @@ def check_text(text_statistics: Statistics, config: TextConfig) -> None:
 
 
 def _is_encoded(folder: str, number: int) -> bool:
-    group = _read_json(os.path.join(folder, _list_name(number)))
+    group = _read_if_whole(os.path.join(folder, _list_name(number)))
     return group is not None and all(
         _size(os.path.join(folder, segment["name"])) == segment["bytes"]
         for segment in group["segments"]
@@ -270,7 +250,7 @@ def _gather(encoder: Encoder, groups: Sequence[Sequence[Part]]) -> Text:
     segments: list[dict[str, Any]] = []
     last_file = None
     for number, parts in enumerate(groups):
-        group = _read_json(os.path.join(encoder.folder, _list_name(number)))
+        group = _read_if_whole(os.path.join(encoder.folder, _list_name(number)))
         statistics.merge(Statistics.from_dict(group["statistics"]))
         found = group["segments"]
         # A raw file is one document, however many parts it is read in.
@@ -309,9 +289,10 @@ def _list_name(number: int) -> str:
     return f"text-{number:05d}.json"
 
 
-def _read_json(path: str) -> dict | None:
+def _read_if_whole(path: str) -> dict | None:
+    """Reads a file that a power failure may have spoiled; None: make it again."""
     try:
-        return json.loads(Path(path).read_bytes())
+        return read_json(path)
     except (FileNotFoundError, ValueError):
         return None
 

@@ -5,7 +5,6 @@ piece, and their parts are views, not copies. A long text is a row of segments o
 bounded size, each a file, so that memory does not grow with it.
 """
 
-import hashlib
 import io
 import itertools
 from collections.abc import Iterable, Iterator
@@ -210,11 +209,6 @@ class _SegmentBuilder:
         segment = Segment(corpus, self._continues)
         self._begin()
         return segment
-
-
-def digest(content: bytes) -> str:
-    """Hexadecimal SHA-256."""
-    return hashlib.sha256(content).hexdigest()
 
 
 def _cut_lengths(word_starts: np.ndarray, limit: int) -> list[int]:

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.files import writing
-from albert_tf.locks import exclusive
+from albert_tf.files import exclusive, partial_path, writing
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenize import Text
 from data_prep.corpus.tokenized_corpus import cut_blocks, load_offsets
@@ -223,9 +222,8 @@ def _shard_steps(
 @contextlib.contextmanager
 def _work_place(text_folder: str, path: str, number: int) -> Iterator[tuple[str, str]]:
     """A folder for a shard's runs, and a file beside its path; removed in the end."""
-    folder, name = os.path.split(path)
     runs = os.path.join(text_folder, f"rows-{number:05d}")
-    partial = os.path.join(folder, f".{name}.partial")
+    partial = str(partial_path(path))
     with exclusive(f"{runs}.lock", f"making {path}"):
         # What a killed run left. Its names are not used again, since a worker of it
         # may still be about to write.
