@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.files import writing
+from albert_tf.records.encoding import frame_rows, split_frames
 from albert_tf.records.features import Features, pretraining_features
-from albert_tf.records.writer import frame_rows, publish_records, split_frames
+from albert_tf.records.writer import publish_records
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.segmenter import SegmentingTokenizer
 from data_prep.corpus.statistics import Statistics
