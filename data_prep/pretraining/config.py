@@ -42,7 +42,7 @@ class PretrainingDataConfig:
     masking: MaskingConfig = field(default_factory=MaskingConfig)
 
     def __post_init__(self):
-        smallest = packing.SPECIAL_PIECES_OF_PAIR + 2
+        smallest = packing.SPECIAL_TOKENS_OF_PAIR + 2
         if self.max_seq_length < smallest:
             raise ValueError(
                 f"max_seq_length must be at least {smallest} ([CLS] a [SEP] b [SEP]). "
@@ -70,7 +70,7 @@ class PretrainingDataConfig:
     @property
     def max_text_pieces(self) -> int:
         """Pieces of a row that are text: both segments together."""
-        return self.max_seq_length - packing.SPECIAL_PIECES_OF_PAIR
+        return self.max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
 
     def settings(self) -> dict[str, int | float | bool]:
         """All settings under the names of their flags, fit for JSON."""

@@ -37,7 +37,7 @@ def describe_row(
       metadata: its file's sidecar.
       tokenizer: turns ids into pieces; without it ids are shown.
     """
-    name = tokenizer.id_to_piece if tokenizer else str
+    name = tokenizer.id_to_token if tokenizer else str
     pieces = [name(piece) for piece in row["input_ids"].tolist()]
     predicted = int(row["masked_lm_weights"].sum())
     positions = row["masked_lm_positions"][:predicted].tolist()

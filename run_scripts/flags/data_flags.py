@@ -129,11 +129,7 @@ def inspection_tokenizer():
     """The tokenizer of `--vocabulary`, or None."""
     from albert_tf.text.tokenizer import AlbertTokenizer
 
-    if not FLAGS.vocabulary:
-        return None
-    if FLAGS.vocabulary.endswith(".txt"):
-        return AlbertTokenizer(vocab_file=FLAGS.vocabulary)
-    return AlbertTokenizer(spm_model_file=FLAGS.vocabulary)
+    return AlbertTokenizer.from_file(FLAGS.vocabulary) if FLAGS.vocabulary else None
 
 
 def define_data_benchmark_flags() -> None:
