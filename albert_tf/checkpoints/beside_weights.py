@@ -13,7 +13,7 @@ from typing import Any
 
 from albert_tf.checkpoints import hugging_face
 from albert_tf.config import AlbertConfig
-from albert_tf.files import write_json
+from albert_tf.files import read_json, write_json
 from albert_tf.records.sidecar import TOKENIZER_FILE
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -84,8 +84,9 @@ def read_config(path: str | os.PathLike) -> AlbertConfig | None:
         return None
     if file.name != hugging_face.CONFIG_FILE:
         return AlbertConfig.from_json(file)
+    values = read_json(file)
     try:
-        return hugging_face.config_of(hugging_face.read_json(file))
+        return hugging_face.config_of(values)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
@@ -93,7 +94,7 @@ def read_config(path: str | os.PathLike) -> AlbertConfig | None:
 def ln_type(path: str | os.PathLike) -> str | None:
     """The key of that name in the configuration of an albert_zh model."""
     file = config_file(path)
-    return hugging_face.read_json(file).get("ln_type") if file else None
+    return read_json(file).get("ln_type") if file else None
 
 
 def require_config(path: str | os.PathLike) -> AlbertConfig:
@@ -164,7 +165,7 @@ def read_cleaning(path: str | os.PathLike) -> dict[str, bool]:
     if own:
         return {key: own[key] for key in ("lower_case", "strip_accents")}
     file = folder_of(path) / _THEIR_TOKENIZER_FILE
-    values = hugging_face.read_json(file) if file.is_file() else {}
+    values = read_json(file, missing_ok=True)
     cleaning = {}
     if values.get("do_lower_case") is not None:
         cleaning["lower_case"] = values["do_lower_case"]
@@ -180,7 +181,7 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
     for place in _PLACES:
         file = folder_of(path) / place / TOKENIZER_FILE
         # Files of transformers have this name, too, and hold something else.
-        values = hugging_face.read_json(file) if file.is_file() else {}
+        values = read_json(file, missing_ok=True)
         if {"lower_case", "strip_accents"} <= set(values):
             return values
     return {}
@@ -189,7 +190,7 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
 def read_task(path: str | os.PathLike) -> dict[str, Any]:
     """What the own `task.json` beside weights says they were trained for; or {}."""
     file = folder_of(path) / TASK_FILE
-    return hugging_face.read_json(file) if file.is_file() else {}
+    return read_json(file, missing_ok=True)
 
 
 def copy_metadata(path: str | os.PathLike, folder: Path) -> None:

@@ -5,8 +5,6 @@ read (layouts.py) -> complete? -> grow the vocabulary -> write beside the target
 """
 
 import dataclasses
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from albert_tf.checkpoints import (
     verify,
 )
 from albert_tf.config import AlbertConfig
-from albert_tf.files import write_json
+from albert_tf.files import whole_folder, write_json
 
 REPORT_FILE = "conversion.json"
 _PREFIXES = {
@@ -89,19 +87,9 @@ def convert(conversion: Conversion) -> dict:
     stored, report = edit.complete(stored, conversion.strict, conversion.seed)
     if conversion.vocab_size:
         stored = edit.grow_vocabulary(stored, conversion.vocab_size, conversion.seed)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
+    with whole_folder(target) as partial:
         results = _write_and_check(conversion, stored, report, partial)
         write_json(partial / REPORT_FILE, results)
-        for file in partial.iterdir():
-            with open(file, "rb") as opened:
-                os.fsync(opened.fileno())
-        os.replace(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return results
 
 

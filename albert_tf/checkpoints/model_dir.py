@@ -7,7 +7,6 @@ start from.
 """
 
 import dataclasses
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from albert_tf.checkpoints import beside_weights, formats
 from albert_tf.checkpoints.beside_weights import TASK_FILE
 from albert_tf.config import AlbertConfig
-from albert_tf.files import json_bytes, sha256
+from albert_tf.files import json_bytes, read_json, sha256
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 SENTENCEPIECE_FILE, WORDPIECE_FILE = "spiece.model", "vocab.txt"
@@ -88,7 +87,9 @@ def read(path: str | os.PathLike) -> ModelFolder:
         vocabulary=beside_weights.find_vocabulary(weights),
         tokenizer_settings=beside_weights.read_metadata(weights)
         or beside_weights.read_cleaning(weights),
-        scores=read_json(beside_weights.folder_of(weights) / BEST_REPORT_FILE),
+        scores=read_json(
+            beside_weights.folder_of(weights) / BEST_REPORT_FILE, missing_ok=True
+        ),
     )
 
 
@@ -102,7 +103,7 @@ def locate(path: str | os.PathLike) -> str:
       FileNotFoundError: no weights there.
     """
     path = Path(path)
-    results = read_json(path / RESULTS_FILE)
+    results = read_json(path / RESULTS_FILE, missing_ok=True)
     if "best_run" in results:
         path = path / results["best_run"]
     if (path / BEST_FOLDER).is_dir():
@@ -115,18 +116,3 @@ def model_files(vocabulary: Path, task: dict[str, Any]) -> dict[str, bytes]:
     wordpiece = vocabulary.suffix == ".txt"
     name = WORDPIECE_FILE if wordpiece else SENTENCEPIECE_FILE
     return {name: vocabulary.read_bytes(), TASK_FILE: json_bytes(task)}
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; empty where there is no file.
-
-    Raises:
-      ValueError: the file is damaged.
-    """
-    try:
-        found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}): bring it back.") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} must hold one JSON object: bring it back.")
-    return found

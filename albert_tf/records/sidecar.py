@@ -12,17 +12,14 @@ whole. On disk the released names and types stay (int64, but for the mask's weig
 import dataclasses
 import glob
 import itertools
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.records.features import (
-    Feature,
-    Features,
-)
+from albert_tf.files import read_json
+from albert_tf.records.features import Feature, Features
 
 FORMAT_VERSION = 1
 _SIDECAR_SUFFIX = ".json"
@@ -51,7 +48,7 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
                 "sidecar together."
             )
     try:
-        metadata = json.loads(sidecar.read_text(encoding="utf-8"))
+        metadata = read_json(sidecar)
         version = metadata["format_version"]
         _check_count("rows", metadata["rows"])
         _check_count("bytes", metadata.get("bytes", 0))

@@ -17,7 +17,6 @@ vocabulary's own normaliser drops those, so the pieces are the same.
 """
 
 import functools
-import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from albert_tf.files import digest
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from albert_tf.text.wordpiece import WordPieceVocabulary
 
@@ -157,7 +157,7 @@ class AlbertTokenizer:
         )
         self._lower_case = lower_case
         self._metadata = {
-            "vocabulary_sha256": hashlib.sha256(content).hexdigest(),
+            "vocabulary_sha256": digest(content),
             "vocab_size": len(self._vocabulary.pieces),
             "lower_case": lower_case,
             "strip_accents": strip_accents,

@@ -1,6 +1,5 @@
 """The best weights of a run so far, and how long ago that was."""
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.checkpoints.model_dir import BEST_FOLDER, BEST_REPORT_FILE
-from albert_tf.files import write_json, write_whole
+from albert_tf.files import read_json, write_json, write_whole
 
 
 class BestWeights:
@@ -29,8 +28,7 @@ class BestWeights:
 
     def report(self) -> dict[str, Any] | None:
         """The best evaluation, with its `global_step`; None: there was none."""
-        file = self._folder / BEST_REPORT_FILE
-        return json.loads(file.read_text("utf-8")) if file.is_file() else None
+        return read_json(self._folder / BEST_REPORT_FILE, missing_ok=True) or None
 
     def offer(self, model: tf.Module, report: Mapping[str, Any], step: int) -> None:
         """Keeps the weights if no evaluation before was as good."""

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints import model_dir
-from albert_tf.files import write_json, write_whole
+from albert_tf.files import read_json, write_json, write_whole
 from albert_tf.records.reader import read_strings
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.training import devices
@@ -168,7 +168,7 @@ def predicted_sets(output_dir: Path) -> list[str]:
 def _predictions_folders(output_dir: Path) -> list[Path]:
     """Where a run's predictions are; of several: what the best one made in training,
     and what its weights made later, in the folder of all runs."""
-    results = model_dir.read_json(output_dir / model_dir.RESULTS_FILE)
+    results = read_json(output_dir / model_dir.RESULTS_FILE, missing_ok=True)
     folders = (output_dir / results.get("best_run", ""), output_dir)
     return [folder / PREDICTIONS_FOLDER for folder in folders]
 

@@ -18,7 +18,7 @@ from typing import Any
 import orbit
 import tensorflow as tf
 
-from albert_tf import locks
+from albert_tf import files
 from albert_tf.checkpoints.load import HEADS, load_weights, released_name
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.files import json_bytes, write_json, write_whole
@@ -105,7 +105,7 @@ def run(job: Job, strategy: tf.distribute.Strategy) -> dict[str, Any]:
         )
         _make_folder(folder)
         if chief and job.train_rows:
-            lock = locks.exclusive(str(folder / LOCK_FILE), f"training into {folder}")
+            lock = files.exclusive(str(folder / LOCK_FILE), f"training into {folder}")
             stack.enter_context(lock)
         session = _Session(job, strategy, folder)
         session.check_settings()
@@ -160,7 +160,7 @@ def _with_earlier(file: Path, results: dict[str, Any]) -> dict[str, Any]:
     """Results that keep what an earlier call knew of the training, if this did none."""
     if results.get("train") or not file.is_file():
         return results
-    earlier = json.loads(file.read_text("utf-8"))
+    earlier = files.read_json(file)
     if earlier.get("global_step") != results["global_step"] or "train" not in earlier:
         return results
     kept = {name: earlier[name] for name in ("train", "status", "settings")}
@@ -228,10 +228,7 @@ class _Session:
                 )
             return
         file = Path(folder) / SETTINGS_FILE
-        try:
-            stored = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-        except ValueError as error:
-            raise ValueError(f"{file} is damaged ({error}): bring it back.") from error
+        stored = files.read_json(file, missing_ok=True)
         for name, value in json.loads(json.dumps(self._identity())).items():
             if stored.get(name) != value:
                 raise ValueError(

@@ -133,15 +133,6 @@ def test_same_rows_give_the_same_bytes_in_any_order_of_features(tmp_path):
     assert sidecars[0] == sidecars[1]
 
 
-def test_sha256_is_that_of_the_bytes(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(b"abc")
-    # The digest of "abc" that FIPS 180-2 gives as its first example.
-    assert sha256(path) == (
-        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    )
-
-
 def broken_rows(fault):
     """Four rows, then one that cannot be written."""
     yield from rows(4)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import locks
+from albert_tf import files
 from albert_tf.checkpoints.load import released_name, weights_checkpoint
 from albert_tf.model.heads import PretrainingModel
 from albert_tf.records.reader import read_rows
@@ -328,7 +328,7 @@ def test_a_file_of_fewer_rows_than_its_sidecar_says_is_named(found, reader, tmp_
 def test_a_folder_that_another_run_trains_into_is_refused(tmp_path, rows):
     job = make_job(rows, tmp_path)
     with (
-        locks.exclusive(str(tmp_path / training_run.LOCK_FILE), "training"),
+        files.exclusive(str(tmp_path / training_run.LOCK_FILE), "training"),
         pytest.raises(OSError, match=f"is training into {tmp_path}"),
     ):
         training_run.run(job, one_device())
