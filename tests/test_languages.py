@@ -12,10 +12,10 @@ import pytest
 from albert_tf.files import sha256
 from albert_tf.records.sidecar import read_metadata
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.corpus.reader import read_sentences
+from data_prep.corpus.reader import ReadingConfig, read_sentences
 from data_prep.corpus.tokenize import TextConfig
 from data_prep.pretraining.config import PretrainingDataConfig
-from data_prep.pretraining.job import Job, make_pretraining_data
+from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
 from data_prep.pretraining.output_files import expand_outputs
 from helpers.paths import ROOT
 
@@ -57,7 +57,7 @@ def test_sentences_end_where_the_language_ends_them(tmp_path, language):
     sentences, space = SENTENCES[language]
     path = tmp_path / "raw.txt"
     path.write_text(space.join(sentences), encoding="utf-8")
-    found = read_sentences([str(path)], "raw", language=language)
+    found = read_sentences([str(path)], ReadingConfig("raw", language=language))
     assert [sentence.text for sentence in found] == sentences
 
 
@@ -165,7 +165,7 @@ def test_chinese_records_are_the_same_for_any_number_of_processes(
     )
     digests = []
     for workers in (1, 2):
-        job = Job(
+        job = PretrainingDataJob(
             input_paths=[str(shared_data / "text" / "zh_news.txt")],
             text_config=TextConfig("raw", language="zh"),
             tokenizer=tokenizer,

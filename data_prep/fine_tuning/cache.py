@@ -20,7 +20,7 @@ from albert_tf.records.sidecar import (
 )
 from albert_tf.records.writer import write_records
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.progress import progress_bar
+from data_prep.parallel import progress_bar
 
 # Of how rows are made: a new one makes all of them anew.
 VERSION = 1

@@ -21,6 +21,7 @@ _FLAG_MODULES = (
     __name__,
     "flags.classifier_data",
     "flags.data_flags",
+    "flags.fields",
     "flags.fine_tuning_flags",
     "flags.performance_flags",
     "flags.squad_data",

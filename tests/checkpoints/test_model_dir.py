@@ -4,13 +4,10 @@ import json
 
 import pytest
 
-from albert_tf import task_config
 from albert_tf.checkpoints import model_dir
 from albert_tf.checkpoints.model_dir import ModelDir, VocabularyFile
 from albert_tf.serving import export
-from helpers import tiny
-from helpers.fine_tuning_toys import write_table, write_vocabulary
-from helpers.scripts import succeed
+from helpers.fine_tuning_toys import write_vocabulary
 from helpers.tiny_weights import convert, random_model, write_model
 from helpers.tokenization_cases import train
 
@@ -59,7 +56,9 @@ def ModelDirOf(folder):
     return model_dir.read_vocabulary(folder).tokenizer()
 
 
-@pytest.mark.parametrize(("kind", "accents"), [(WORDPIECE, False), (SENTENCEPIECE, True)])
+@pytest.mark.parametrize(
+    ("kind", "accents"), [(WORDPIECE, False), (SENTENCEPIECE, True)]
+)
 def test_a_folder_that_does_not_state_accents_is_read_alike(kind, accents, tmp_path):
     folder = cased_folder(tmp_path, kind)
     model = ModelDir.read(folder)
