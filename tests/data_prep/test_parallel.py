@@ -97,6 +97,7 @@ def test_no_worker_is_refused():
         Workers(0)
 
 
+PATHS = [str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)]
 PARENT = """
 import sys, test_parallel
 from data_prep.parallel import Workers, Task
@@ -115,7 +116,10 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
     (tmp_path / "parent.py").write_text(PARENT)
     parent = subprocess.Popen(
         [sys.executable, str(tmp_path / "parent.py")],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}",
+        },
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
