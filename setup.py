@@ -51,6 +51,8 @@ setup(
         # TensorFlow needs it too.
         "grpcio>=1.60",
         "absl-py>=1.4",
+        # Help of flags, from the docstrings of configurations.
+        "docstring-parser>=0.16",
         "google-crc32c>=1.5",
         "numpy>=1.26",
         "safetensors>=0.4.3",

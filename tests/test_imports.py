@@ -206,6 +206,7 @@ def test_the_library_imports_only_what_setup_installs():
         # Installed with tf-models-official, of the same repository and release.
         "orbit": "tf-models-official",
         "absl": "absl-py",
+        "docstring_parser": "docstring-parser",
         "google_crc32c": "google-crc32c",
         "grpc": "grpcio",
         "jaxlib": "jax",

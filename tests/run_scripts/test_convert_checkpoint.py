@@ -1,8 +1,6 @@
 """Weights of any layout in the hands of the scripts that take them."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from albert_tf.checkpoints import beside_weights, formats, model_dir
 from albert_tf.checkpoints.load import HEADS, load_weights
 from albert_tf.model.heads import ClassificationModel
 from helpers import tiny
-from helpers.paths import ROOT
+from helpers.scripts import run_script
 from helpers.tiny_weights import (
     PIECES,
     assert_same_weights,
@@ -19,11 +17,6 @@ from helpers.tiny_weights import (
     random_model,
     write_model,
 )
-
-
-def run_script(name, *arguments, cwd):
-    command = [sys.executable, str(ROOT / "run_scripts" / name), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
