@@ -124,8 +124,6 @@ class RecordSet:
         return {key: self.metadata.get(key) for key in SHARED_KEYS}
 
 
-# What a run's output folder keeps of the sidecars: the vocabulary and its cleaning.
-TOKENIZER_FILE = "tokenizer.json"
 # What files must agree in to be read together.
 SHARED_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
 
