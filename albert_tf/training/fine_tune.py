@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.model_dir import ModelDir, model_files
+from albert_tf.checkpoints.model_dir import ModelDir, model_files, replace_task
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.files import sha256
 from albert_tf.records.sidecar import RecordSet
@@ -232,7 +232,7 @@ class _FineTuning:
             eval_rows=self.data.dev.get("dev"),
             init_checkpoint=self.model.checkpoint,
             unshare=self.options.unshare,
-            files=model_files(self.vocabulary, self.task_config),
+            files=model_files(self.vocabulary, self.task_config.to_dict()),
             settings={"classifier_dropout": self.options.classifier_dropout},
         )
 
@@ -268,7 +268,7 @@ class _FineTuning:
             task_config = squad_answers.tune_threshold(
                 proposals, self.questions, task_config
             )
-            squad_answers.store_threshold(Path(model), task_config)
+            replace_task(model, task_config.to_dict())
         squad_answers.write_answers(
             folder, proposals, self.questions, task_config, source
         )

@@ -11,16 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
-from albert_tf.checkpoints.model_dir import TASK_FILE, ModelDir
 from albert_tf.files import read_json, write_json
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.task_config import Squad
 from albert_tf.tasks import answers
 from albert_tf.tasks.answer_metrics import QuestionSet
-from albert_tf.tasks.answers import AnswerRules, Candidate, Proposals
+from albert_tf.tasks.answers import Candidate, Proposals
 
 PREDICTIONS_FILE = "predictions.json"
 N_BEST_FILE = "nbest_predictions.json"
@@ -49,34 +46,13 @@ def question_set(
 
     Args:
       file: the questions.
-      task_config: the rules of answers.
+      task_config: lengths of answers and of their lists.
       record_set: rows of the questions; None: proposals cannot be made, only scored.
     """
     rows: list = []
     for path in record_set.paths if record_set else ():
         rows += read_rows(path)
-    rules = AnswerRules(task_config.n_best_size, task_config.max_answer_length)
-    return QuestionSet(rows, file.contexts(), file.golds(), rules)
-
-
-def answer(
-    folder: Path,
-    predicted: Mapping[str, np.ndarray],
-    questions: QuestionSet,
-    task_config: Squad,
-    source: str,
-) -> dict[str, Any]:
-    """Writes the answers of a model; see `write_answers`.
-
-    Args:
-      folder: folder of the answers.
-      predicted: predictions for all rows of the questions, in their order.
-      questions: the questions.
-      task_config: version and threshold.
-      source: origin of the threshold, for `squad_results.json`.
-    """
-    proposals = questions.proposals(predicted)
-    return write_answers(folder, proposals, questions, task_config, source)
+    return QuestionSet(rows, file.contexts(), file.golds(), task_config)
 
 
 def tune_threshold(
@@ -91,20 +67,6 @@ def tune_threshold(
     if not metrics:
         raise ValueError("There are no gold answers to tune the threshold on.")
     return dataclasses.replace(task_config, threshold=metrics["best_f1_thresh"])
-
-
-def store_threshold(model: Path, task_config: Squad) -> None:
-    """Writes a task configuration with its threshold into a model's folders.
-
-    Args:
-      model: output folder of a run, or weights; `task.json` is replaced next to the
-        best weights and in the run's folder, where there is one.
-      task_config: the task configuration.
-    """
-    weights = Path(ModelDir.read(model).checkpoint).parent
-    for folder in (weights, weights.parent):
-        if (folder / TASK_FILE).is_file():
-            write_json(folder / TASK_FILE, task_config.to_dict())
 
 
 def write_answers(

@@ -188,9 +188,7 @@ def run(model: "ModelDir", data: TaskData) -> "FineTuned":
 
     strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
     function = fine_tune if FLAGS.do_train else evaluate
-    outcome = function(
-        model, data, FLAGS.output_dir, strategy=strategy, **_settings()
-    )
+    outcome = function(model, data, FLAGS.output_dir, strategy=strategy, **_settings())
     if not FLAGS.do_train:
         for name, report in outcome.results.items():
             print(f"{name}: {report}", flush=True)

@@ -27,7 +27,7 @@ QUESTIONS = [
 
 def as_questions():
     return [
-        multiple_choice.Question(str(number), article, question, options, 0, -1)
+        multiple_choice.ChoiceQuestion(str(number), article, question, options, 0, -1)
         for number, (article, question, options) in enumerate(QUESTIONS)
     ]
 
@@ -120,10 +120,11 @@ def test_blanks_are_filled_in_the_graph_as_in_python():
     questions = ["a _ b", "a ___ b __", "_", "none", "", "x_y", "ends _", "日_本"]
     options = ["one", r"\1 two", "", "four", "five", "z", "", "語"]
     found = join(tf.constant(questions), tf.constant(options)).numpy()
-    pairs = zip(questions, options, strict=True)
-    assert [text.decode() for text in found] == [
-        multiple_choice.join(*pair) for pair in pairs
+    asked = [
+        multiple_choice.ChoiceQuestion("", "", question, (option,), 0, -1)
+        for question, option in zip(questions, options, strict=True)
     ]
+    assert [[text.decode()] for text in found] == [each.texts() for each in asked]
 
 
 def test_signatures_take_the_requests_that_warm_a_server_up(served):
