@@ -96,7 +96,7 @@ class AlbertConfig:
             f"{hidden} and {heads}: change one of them.",
         )
         _require(
-            self.projects_embeddings or self.embedding_size == hidden,
+            self.has_embedding_projection or self.embedding_size == hidden,
             "project_embeddings may be false only where embedding_size is hidden_size. "
             f"Received {self.embedding_size} and {hidden}: leave it out.",
         )
@@ -117,7 +117,7 @@ class AlbertConfig:
         }
 
     @property
-    def projects_embeddings(self) -> bool:
+    def has_embedding_projection(self) -> bool:
         """Whether a projection E -> H follows the embeddings."""
         if self.project_embeddings is None:
             return self.embedding_size != self.hidden_size

@@ -24,7 +24,7 @@ FLOORS = (
 OLD_PATHS = {"encoder", "models", "optimization", "packing", "tokenization"}
 FOR_DATA_PREP = {"files", "config", "task_config", "text", "records"}
 DATA_PREP_FLOORS = (
-    {"parallel", "progress"},
+    {"parallel"},
     {"corpus"},
     {"pretraining", "fine_tuning"},
 )

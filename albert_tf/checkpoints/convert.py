@@ -182,9 +182,9 @@ def choose_vocabulary(
     if beside and chosen is not beside:
         old = beside.tokenizer()
         for index in range(old.vocab_size):
-            if tokenizer.piece_to_id(old.id_to_piece(index)) != index:
+            if tokenizer.token_to_id(old.id_to_token(index)) != index:
                 raise ValueError(
-                    f"{chosen.path} does not have {old.id_to_piece(index)!r} at "
+                    f"{chosen.path} does not have {old.id_to_token(index)!r} at "
                     f"{index}, as {beside.path} has: append new pieces to that one."
                 )
     notes = []

@@ -154,7 +154,7 @@ def their_weights(
       config: the model's shape, of equal groups (`sharing.even_groups`).
     """
     rest = dict(weights)
-    if not config.projects_embeddings:
+    if not config.has_embedding_projection:
         # Every model there has a projection: this one does nothing.
         rest[f"{_MAPPING}/kernel"] = np.eye(config.hidden_size, dtype=np.float32)
         rest[f"{_MAPPING}/bias"] = np.zeros(config.hidden_size, np.float32)

@@ -29,7 +29,7 @@ from albert_tf.checkpoints.output_folders import (
 from albert_tf.config import AlbertConfig
 from albert_tf.files import json_bytes, read_json, sha256, write_json
 from albert_tf.task_config import TaskConfig
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, is_wordpiece_file
 
 CONFIG_FILE = "albert_config.json"
 TASK_FILE = "task.json"
@@ -82,13 +82,13 @@ class VocabularyFile:
         if lower_case is None:
             lower_case = stated.get("lower_case", True)
         if strip_accents is None:
-            default = lower_case if is_wordpiece(path) else True
+            default = lower_case if is_wordpiece_file(path) else True
             strip_accents = stated.get("strip_accents", default)
         return cls(Path(path), bool(lower_case), bool(strip_accents))
 
     def tokenizer(self) -> AlbertTokenizer:
         """Builds the tokenizer; errors are those of its constructor."""
-        return AlbertTokenizer.of_file(self.path, self.lower_case, self.strip_accents)
+        return AlbertTokenizer.from_file(self.path, self.lower_case, self.strip_accents)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,11 +243,6 @@ def find_vocabulary(path: str | os.PathLike[str]) -> Path | None:
     return _only_file(folder, _SPM_MODELS) or _only_file(folder, _VOCABULARIES)
 
 
-def is_wordpiece(vocabulary: str | os.PathLike[str]) -> bool:
-    """Whether a vocabulary is WordPiece's list of tokens, not a SentencePiece model."""
-    return Path(vocabulary).suffix == ".txt"
-
-
 def read_vocabulary(
     path: str | os.PathLike[str],
     file: str | os.PathLike[str] | None = None,
@@ -362,7 +357,7 @@ def write_transformers_vocabulary(
     tokenizer = vocabulary.tokenizer()
     _copy(folder, vocabulary)
     values: dict[str, Any] = {"do_lower_case": vocabulary.lower_case}
-    if is_wordpiece(vocabulary.path):
+    if is_wordpiece_file(vocabulary.path):
         values["strip_accents"] = vocabulary.strip_accents
         values["tokenizer_class"] = "BertTokenizer"
     else:
@@ -377,4 +372,4 @@ def _copy(folder: Path, vocabulary: VocabularyFile) -> None:
 
 
 def _vocabulary_name(vocabulary: Path) -> str:
-    return VOCAB_FILE if is_wordpiece(vocabulary) else SPM_MODEL_FILE
+    return VOCAB_FILE if is_wordpiece_file(vocabulary) else SPM_MODEL_FILE

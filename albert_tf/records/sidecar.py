@@ -163,7 +163,7 @@ def expand_paths(pattern: str) -> list[str]:
     return sorted({os.path.realpath(path): path for path in sorted(paths)}.values())
 
 
-def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
+def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
     """Several record files as one set, checked against what is asked.
 
     Args:

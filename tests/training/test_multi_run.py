@@ -13,7 +13,7 @@ from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.model.heads import ClassificationModel, PretrainingModel
 from albert_tf.records.features import classifier_features
 from albert_tf.records.reader import read_rows
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.tasks.classification import classification
 from albert_tf.training import evaluation as training_evaluation
@@ -69,7 +69,7 @@ def test_labels_without_a_meaning_are_not_learned(folder, sets, tmp_path):
     metadata = {k: v for k, v in train.metadata.items() if k != "features"}
     features = classifier_features("int64")
     write_records(tmp_path / "rows", rows, features, metadata)
-    random = read_set([str(tmp_path / "rows")], {})
+    random = read_record_set([str(tmp_path / "rows")], {})
     job = make_job(tmp_path / "run", folder / "vocab.txt", random, dev)
     results = multi_run.train(job, 1, device(), {})
     assert results["eval_accuracy"] < 0.8
