@@ -37,7 +37,7 @@ def define_inspection_flags() -> None:
 def main(files: list[str]) -> None:
     tokenizer = None
     if FLAGS.vocabulary:
-        tokenizer = AlbertTokenizer.of_file(FLAGS.vocabulary)
+        tokenizer = AlbertTokenizer.from_file(FLAGS.vocabulary)
     for path in expand_paths(",".join(files)):
         metadata = read_metadata(path)
         print(f"{path}: {metadata['rows']:,} rows, {metadata['bytes']:,} bytes")

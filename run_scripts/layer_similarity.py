@@ -51,11 +51,11 @@ def _batches(rows):
 
 def load_encoder(path: str, vocab_size: int):
     """The encoder of a checkpoint, its shape read beside it."""
-    from albert_tf.checkpoints import beside_weights
+    from albert_tf.checkpoints import model_dir
     from albert_tf.checkpoints.load import HEADS, load_weights
     from albert_tf.model.encoder import AlbertEncoder
 
-    config = beside_weights.require_config(path)
+    config = model_dir.require_config(path)
     if config.vocab_size != vocab_size:
         raise ValueError(
             f"{path} is of {config.vocab_size} pieces, the vocabulary of {vocab_size}: "

@@ -21,6 +21,7 @@ def main():
     model = fine_tuning_flags.read_model()
     data = squad_data.from_flags(model)
 
+    from albert_tf.checkpoints import output_folders
     from albert_tf.tasks import squad
 
     train_rows = data.train_rows()
@@ -35,7 +36,7 @@ def main():
     if results.get("status") == "pre-empted":
         return
     folder = Path(FLAGS.output_dir)
-    runs = sorted(folder.glob("run_*")) if "best_run" in results else []
+    runs = output_folders.run_folders(folder) if "best_run" in results else []
     for name, rows in sets.items():
         # The folder itself has the answers of the best run.
         for each in (*runs, folder):
@@ -44,8 +45,7 @@ def main():
 
 def _write_answers(folder, name, rows, questions, settings):
     """Answers of one run; a threshold that is tuned stays with its model."""
-    from albert_tf.checkpoints import beside_weights, model_dir
-    from albert_tf.files import write_json
+    from albert_tf.checkpoints import model_dir
     from albert_tf.training import multi_run
 
     predicted = multi_run.read_predictions(folder, name)
@@ -58,10 +58,7 @@ def _write_answers(folder, name, rows, questions, settings):
         best = questions.score(proposals, settings.threshold)["best_f1_thresh"]
         settings = dataclasses.replace(settings, threshold=best)
         start = folder if FLAGS.do_train else FLAGS.init_checkpoint or folder
-        weights = Path(model_dir.read(start).checkpoint).parent
-        for place in {weights, weights.parent}:
-            if (place / beside_weights.TASK_FILE).is_file():
-                write_json(place / beside_weights.TASK_FILE, settings.to_dict())
+        model_dir.replace_task(start, settings.to_dict())
     squad_data.write_answers(folder, proposals, questions, settings, source)
 
 

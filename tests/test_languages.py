@@ -143,18 +143,18 @@ def test_chinese_characters_are_words_of_their_own(vocabularies):
 def test_random_replacements_are_pieces_that_chinese_text_may_have(vocabularies):
     tokenizer = AlbertTokenizer(**vocabularies[1])
     ordinary = set(tokenizer.ordinary_ids.tolist())
-    assert tokenizer.piece_to_id("##一") != tokenizer.unk_id
-    assert tokenizer.piece_to_id("##一") not in ordinary
-    assert {tokenizer.piece_to_id(piece) for piece in ("一", "##ment")} <= ordinary
+    assert tokenizer.token_to_id("##一") != tokenizer.unk_id
+    assert tokenizer.token_to_id("##一") not in ordinary
+    assert {tokenizer.token_to_id(piece) for piece in ("一", "##ment")} <= ordinary
     left_out = [
-        tokenizer.id_to_piece(i)
+        tokenizer.id_to_token(i)
         for i in range(tokenizer.vocab_size)
-        if i not in ordinary and tokenizer.id_to_piece(i).startswith("##")
+        if i not in ordinary and tokenizer.id_to_token(i).startswith("##")
     ]
     assert len(left_out) == 7_322
     texts = [f"{before}{piece[2:]}a" for piece in left_out for before in "a中1が"]
     found = {i for ids in tokenizer.encode_batch(texts) for i in ids}
-    assert not found & {tokenizer.piece_to_id(piece) for piece in left_out}
+    assert not found & {tokenizer.token_to_id(piece) for piece in left_out}
 
 
 def test_chinese_records_are_the_same_for_any_number_of_processes(

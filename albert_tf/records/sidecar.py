@@ -121,8 +121,6 @@ class RecordSet:
         return {key: self.metadata.get(key) for key in SHARED_KEYS}
 
 
-# What a run's output folder keeps of the sidecars: the vocabulary and its cleaning.
-TOKENIZER_FILE = "tokenizer.json"
 # What files must agree in to be read together.
 SHARED_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
 
@@ -165,7 +163,7 @@ def expand_paths(pattern: str) -> list[str]:
     return sorted({os.path.realpath(path): path for path in sorted(paths)}.values())
 
 
-def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
+def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
     """Several record files as one set, checked against what is asked.
 
     Args:

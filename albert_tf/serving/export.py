@@ -18,7 +18,6 @@ from albert_tf.checkpoints.load import HEADS, LoadReport, load_weights
 from albert_tf.config import AlbertConfig
 from albert_tf.files import whole_folder, write_json
 from albert_tf.model.precision import precision_policy
-from albert_tf.records.sidecar import TOKENIZER_FILE
 from albert_tf.serving import base as serving_base
 from albert_tf.serving import multiple_choice, squad
 from albert_tf.tasks.squad import NAMES as SQUAD_NAMES
@@ -58,7 +57,7 @@ class ExportedModel:
 
 
 def of_folder(
-    folder: model_dir.ModelFolder,
+    folder: model_dir.ModelDir,
     text: bool | None = None,
     precision: str = "float32",
     threshold: float | None = None,
@@ -85,7 +84,7 @@ def of_folder(
         task=_with_threshold(folder.task, threshold),
         tokenizer=tokenizer,
         tokenizer_settings=settings,
-        scores=folder.scores,
+        scores=folder.metrics,
         precision=precision,
     )
 
@@ -144,9 +143,11 @@ def export_model(
         tf.saved_model.save(served, str(partial), served.served)
         extra = partial / "assets.extra"
         extra.mkdir(exist_ok=True)
-        write_json(extra / "albert_config.json", exported.config.to_dict())
+        write_json(extra / model_dir.CONFIG_FILE, exported.config.to_dict())
         if exported.tokenizer_settings:
-            write_json(extra / TOKENIZER_FILE, dict(exported.tokenizer_settings))
+            write_json(
+                extra / model_dir.TOKENIZER_FILE, dict(exported.tokenizer_settings)
+            )
         write_json(extra / MODEL_CARD, model_card(exported))
         _write_warmup(extra / WARMUP_FILE, served)
         (extra / BATCHING_FILE).write_text(_batching_parameters(), "utf-8")

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.checkpoints.load import weights_checkpoint
-from albert_tf.checkpoints.model_dir import BEST_FOLDER, BEST_REPORT_FILE
+from albert_tf.checkpoints.output_folders import BEST_FOLDER, BEST_REPORT_FILE
 from albert_tf.files import read_json, write_json, write_whole
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.checkpoints import model_dir
+from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.files import read_json
 from albert_tf.training import multi_run
 
@@ -19,7 +19,7 @@ Score = Callable[[Predictions], dict[str, float]]
 
 def check_output(folder: Path) -> None:
     """Raises ValueError if an ensemble's files would take the place of a run's."""
-    results = read_json(folder / model_dir.RESULTS_FILE, missing_ok=True)
+    results = read_json(folder / RESULTS_FILE, missing_ok=True)
     if results and "models" not in results:
         raise ValueError(
             f"{folder} holds a run, whose results an ensemble's would replace: give "

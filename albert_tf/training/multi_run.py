@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints import model_dir
-from albert_tf.files import read_json, write_json, write_whole
+from albert_tf.checkpoints import output_folders
+from albert_tf.checkpoints.output_folders import RESULTS_FILE
+from albert_tf.files import write_json, write_whole
 from albert_tf.records.reader import read_strings
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.training import devices
@@ -55,10 +56,11 @@ def train(
     results, seeds = {}, []
     for number in range(num_runs):
         seeds.append(job.train_config.random_seed + number)
-        name = f"run_{number + 1}"
+        folder = output_folders.run_folder(root, number + 1)
+        name = folder.name
         print(f"Run {number + 1} of {num_runs}, seed {seeds[-1]}.", flush=True)
         config = dataclasses.replace(
-            job.train_config, output_dir=str(root / name), random_seed=seeds[-1]
+            job.train_config, output_dir=str(folder), random_seed=seeds[-1]
         )
         run = dataclasses.replace(job, train_config=config)
         results[name] = _train_run(run, strategy, sets)
@@ -67,13 +69,13 @@ def train(
     summary = _summary(results, job.task.best_metric)
     summary = {**summary, "seeds": seeds, "settings": results["run_1"]["settings"]}
     if devices.is_chief(strategy):
-        write_json(root / model_dir.RESULTS_FILE, summary)
+        write_json(root / RESULTS_FILE, summary)
     return summary
 
 
 def _check_folder(root: Path, num_runs: int) -> None:
     """One run in the folder of several would hide their results, and the reverse."""
-    several = (root / "run_1").is_dir()
+    several = output_folders.run_folder(root, 1).is_dir()
     if several and num_runs == 1:
         raise ValueError(
             f"{root} holds several runs, but one is asked for: give --num_runs as "
@@ -92,10 +94,10 @@ def _train_run(job, strategy, sets) -> dict[str, Any]:
     if results["status"] == training_run.PRE_EMPTED or not sets:
         return results
     folder = Path(job.train_config.output_dir)
-    weights = model_dir.read(folder).checkpoint
+    weights = output_folders.locate_best(folder)
     results["sets"] = _try(job, weights, sets, strategy)
     if devices.is_chief(strategy):
-        write_json(folder / model_dir.RESULTS_FILE, results)
+        write_json(folder / RESULTS_FILE, results)
     return results
 
 
@@ -168,8 +170,7 @@ def predicted_sets(output_dir: Path) -> list[str]:
 def _predictions_folders(output_dir: Path) -> list[Path]:
     """Where a run's predictions are; of several: what the best one made in training,
     and what its weights made later, in the folder of all runs."""
-    results = read_json(output_dir / model_dir.RESULTS_FILE, missing_ok=True)
-    folders = (output_dir / results.get("best_run", ""), output_dir)
+    folders = (output_folders.best_run_folder(output_dir), output_dir)
     return [folder / PREDICTIONS_FOLDER for folder in folders]
 
 

@@ -20,11 +20,12 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.load import HEADS, load_weights, released_name
+from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.files import json_bytes, write_json, write_whole
 from albert_tf.model.precision import precision_policy
 from albert_tf.records import batches
-from albert_tf.records.sidecar import TOKENIZER_FILE, RecordSet
+from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks.base import Task
 from albert_tf.training import devices as training_devices
 from albert_tf.training import optimization, run_checkpoints
@@ -261,7 +262,7 @@ class _Session:
 
     def _model_files(self) -> dict[str, bytes]:
         """Name -> content of what weights need beside them to be understood."""
-        files = {"albert_config.json": json_bytes(self._job.model_config.to_dict())}
+        files = {CONFIG_FILE: json_bytes(self._job.model_config.to_dict())}
         if self._job.train_rows:
             settings = self._job.train_rows.tokenizer_settings
             files[TOKENIZER_FILE] = json_bytes(settings)

@@ -12,7 +12,12 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.records.features import Features
-from albert_tf.records.sidecar import RecordSet, read_metadata, read_set, sidecar_path
+from albert_tf.records.sidecar import (
+    RecordSet,
+    read_metadata,
+    read_record_set,
+    sidecar_path,
+)
 from albert_tf.records.writer import write_records
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.parallel import progress_bar
@@ -65,7 +70,7 @@ def cached_rows(
         }
         rows = _with_progress(rows, count, name)
         write_records(path, rows, features, metadata)
-    return read_set([str(path)], {"content_sha256": digest})
+    return read_record_set([str(path)], {"content_sha256": digest})
 
 
 def _is_whole(path: Path, digest: str) -> bool:

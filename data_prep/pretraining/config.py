@@ -48,7 +48,7 @@ class PretrainingDataConfig:
     masking: MaskingConfig = field(default_factory=MaskingConfig)
 
     def __post_init__(self):
-        smallest = packing.SPECIAL_PIECES_OF_PAIR + 2
+        smallest = packing.SPECIAL_TOKENS_OF_PAIR + 2
         if self.max_seq_length < smallest:
             raise ValueError(
                 f"max_seq_length must be at least {smallest} ([CLS] a [SEP] b [SEP]). "
@@ -76,7 +76,7 @@ class PretrainingDataConfig:
     @property
     def max_text_tokens(self) -> int:
         """Tokens of a row that are text: both segments together."""
-        return self.max_seq_length - packing.SPECIAL_PIECES_OF_PAIR
+        return self.max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
 
     @property
     def features(self) -> Features:

@@ -37,7 +37,7 @@ def describe_row(
       metadata: the sidecar of its file.
       tokenizer: turns ids into tokens; without it ids are shown.
     """
-    name = tokenizer.id_to_piece if tokenizer else str
+    name = tokenizer.id_to_token if tokenizer else str
     tokens = [name(token_id) for token_id in row["input_ids"].tolist()]
     predicted = int(row["masked_lm_weights"].sum())
     positions = row["masked_lm_positions"][:predicted].tolist()

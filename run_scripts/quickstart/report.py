@@ -94,7 +94,7 @@ def ask_model(folder: Path) -> None:
     inputs = packing.pack_segments(
         ids,
         None,
-        max_seq_length=len(ids) + packing.SPECIAL_PIECES_OF_SINGLE,
+        max_seq_length=len(ids) + packing.SPECIAL_TOKENS_OF_SINGLE,
         cls_id=tokenizer.cls_id,
         sep_id=tokenizer.sep_id,
         pad_id=tokenizer.pad_id,

@@ -40,7 +40,7 @@ def words_of(tokenizer, text):
     table = SegmentingTokenizer(tokenizer).word_start_table
     words = []
     for i in ids:
-        piece = tokenizer.id_to_piece(i % tokenizer.vocab_size).removeprefix("##")
+        piece = tokenizer.id_to_token(i % tokenizer.vocab_size).removeprefix("##")
         if table[i]:
             words.append(piece)
         else:
