@@ -4,6 +4,14 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
+# The documentation site, which the tests build too; ruff formats its signatures.
+DOCS = [
+    "mkdocs>=1.6,<2",
+    "mkdocs-material>=9.7,<10",
+    "mkdocstrings[python]>=1.0,<2",
+    "ruff>=0.9",
+]
+
 setup(
     name="albert-tf",
     version="0.1.0",
@@ -43,6 +51,8 @@ setup(
         # TensorFlow needs it too.
         "grpcio>=1.60",
         "absl-py>=1.4",
+        # Help of flags, from the docstrings of configurations.
+        "docstring-parser>=0.16",
         "google-crc32c>=1.5",
         "numpy>=1.26",
         "safetensors>=0.4.3",
@@ -54,15 +64,14 @@ setup(
         "tensorflow-serving-api>=2.20,<2.21",
     ],
     extras_require={
-        # The last transformers with TensorFlow classes: its models need no PyTorch.
-        "test": ["pytest>=8", "ruff>=0.9", "transformers>=4.57,<4.58"],
-        # The documentation site; ruff formats its signatures.
-        "docs": [
-            "mkdocs>=1.6,<2",
-            "mkdocs-material>=9.7,<10",
-            "mkdocstrings[python]>=1.0,<2",
-            "ruff>=0.9",
+        "test": [
+            "mypy>=1.11",
+            "pytest>=8",
+            # The last transformers with TensorFlow classes: its models need no PyTorch.
+            "transformers>=4.57,<4.58",
+            *DOCS,
         ],
+        "docs": DOCS,
         # Words of Chinese, for whole-word masking.
         "jieba": ["jieba>=0.42,<0.43"],
         # The TPU compiler, whose Python interface moves with each release.

@@ -45,8 +45,7 @@ def main():
 
 def _write_answers(folder, predicted, questions, settings):
     """Answers of one run; a threshold that is tuned stays with its model."""
-    from albert_tf.checkpoints import beside_weights, model_dir
-    from albert_tf.files import write_json
+    from albert_tf.checkpoints import model_dir
 
     proposals = questions.proposals(predicted)
     source = "the model's" if FLAGS.null_threshold is None else "given"
@@ -55,10 +54,7 @@ def _write_answers(folder, predicted, questions, settings):
         best = questions.score(proposals, settings.threshold)["best_f1_thresh"]
         settings = dataclasses.replace(settings, threshold=best)
         start = folder if FLAGS.do_train else FLAGS.init_checkpoint or folder
-        weights = Path(model_dir.read(start).checkpoint).parent
-        for place in {weights, weights.parent}:
-            if (place / beside_weights.TASK_FILE).is_file():
-                write_json(place / beside_weights.TASK_FILE, settings.to_dict())
+        model_dir.replace_task(start, settings.to_dict())
     squad_data.write_answers(folder, proposals, questions, settings, source)
 
 

@@ -12,17 +12,14 @@ whole. On disk the released names and types stay (int64, but for the mask's weig
 import dataclasses
 import glob
 import itertools
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.records.features import (
-    Feature,
-    Features,
-)
+from albert_tf.files import read_json
+from albert_tf.records.features import Feature, Features
 
 FORMAT_VERSION = 1
 _SIDECAR_SUFFIX = ".json"
@@ -51,7 +48,7 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
                 "sidecar together."
             )
     try:
-        metadata = json.loads(sidecar.read_text(encoding="utf-8"))
+        metadata = read_json(sidecar)
         version = metadata["format_version"]
         _check_count("rows", metadata["rows"])
         _check_count("bytes", metadata.get("bytes", 0))
@@ -124,8 +121,6 @@ class RecordSet:
         return {key: self.metadata.get(key) for key in SHARED_KEYS}
 
 
-# What a run's output folder keeps of the sidecars: the vocabulary and its cleaning.
-TOKENIZER_FILE = "tokenizer.json"
 # What files must agree in to be read together.
 SHARED_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
 
@@ -168,7 +163,7 @@ def expand_paths(pattern: str) -> list[str]:
     return sorted({os.path.realpath(path): path for path in sorted(paths)}.values())
 
 
-def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
+def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
     """Several record files as one set, checked against what is asked.
 
     Args:

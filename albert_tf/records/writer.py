@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.files import sync, write_json, writing
+from albert_tf.files import partial_path, sync, write_json, writing
 from albert_tf.records import encoding
 from albert_tf.records.features import Features
 from albert_tf.records.sidecar import _ROWS_PER_BLOCK, FORMAT_VERSION, sidecar_path
@@ -37,7 +37,7 @@ def write_records(
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
+    partial = partial_path(path)
     count = 0
     rows = iter(rows)
     try:

@@ -5,7 +5,6 @@ import dataclasses
 import importlib.metadata
 import math
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from albert_tf.checkpoints import formats, model_dir
 from albert_tf.checkpoints.load import HEADS, LoadReport, load_weights
 from albert_tf.config import AlbertConfig
-from albert_tf.files import write_json
+from albert_tf.files import whole_folder, write_json
 from albert_tf.model.precision import precision_policy
-from albert_tf.records.sidecar import TOKENIZER_FILE
 from albert_tf.serving import base as serving_base
 from albert_tf.serving import multiple_choice, squad
 from albert_tf.tasks.squad import NAMES as SQUAD_NAMES
@@ -59,7 +57,7 @@ class ExportedModel:
 
 
 def of_folder(
-    folder: model_dir.ModelFolder,
+    folder: model_dir.ModelDir,
     text: bool | None = None,
     precision: str = "float32",
     threshold: float | None = None,
@@ -86,7 +84,7 @@ def of_folder(
         task=_with_threshold(folder.task, threshold),
         tokenizer=tokenizer,
         tokenizer_settings=settings,
-        scores=folder.scores,
+        scores=folder.metrics,
         precision=precision,
     )
 
@@ -145,9 +143,11 @@ def export_model(
         tf.saved_model.save(served, str(partial), served.served)
         extra = partial / "assets.extra"
         extra.mkdir(exist_ok=True)
-        write_json(extra / "albert_config.json", exported.config.to_dict())
+        write_json(extra / model_dir.CONFIG_FILE, exported.config.to_dict())
         if exported.tokenizer_settings:
-            write_json(extra / TOKENIZER_FILE, dict(exported.tokenizer_settings))
+            write_json(
+                extra / model_dir.TOKENIZER_FILE, dict(exported.tokenizer_settings)
+            )
         write_json(extra / MODEL_CARD, model_card(exported))
         _write_warmup(extra / WARMUP_FILE, served)
         (extra / BATCHING_FILE).write_text(_batching_parameters(), "utf-8")
@@ -192,15 +192,12 @@ def _new_version(export_dir: Path, version: int) -> Iterator[tuple[Path, Path]]:
         raise ValueError(f"{folder} is in use: export another version.")
     made = not export_dir.is_dir()
     export_dir.mkdir(parents=True, exist_ok=True)
-    partial = export_dir / f".{folder.name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
     try:
-        yield folder, partial
-        os.rename(partial, folder)
+        with whole_folder(folder) as partial:
+            yield folder, partial
     except tf.errors.OpError as error:
         raise OSError(f"{folder} cannot be written: {error.message}.") from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
         if made and not any(export_dir.iterdir()):
             export_dir.rmdir()
 

@@ -5,7 +5,6 @@ files are stored together, a metric that is not defined counts as the worst, and
 stopping reads the step of the best evaluation after a resumption.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.checkpoints.load import weights_checkpoint
-from albert_tf.checkpoints.model_dir import BEST_FOLDER, BEST_REPORT_FILE
-from albert_tf.files import write_json, write_whole
+from albert_tf.checkpoints.output_folders import BEST_FOLDER, BEST_REPORT_FILE
+from albert_tf.files import read_json, write_json, write_whole
 
 
 class BestWeights:
@@ -36,8 +35,7 @@ class BestWeights:
 
     def report(self) -> dict[str, Any] | None:
         """The best evaluation report, with its `global_step`; None: there is none."""
-        file = self._folder / BEST_REPORT_FILE
-        return json.loads(file.read_text("utf-8")) if file.is_file() else None
+        return read_json(self._folder / BEST_REPORT_FILE, missing_ok=True) or None
 
     def offer(self, model: tf.Module, report: Mapping[str, Any], step: int) -> None:
         """Stores the weights if they are better than all before.

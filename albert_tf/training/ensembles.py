@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.checkpoints import model_dir
+from albert_tf.checkpoints.output_folders import RESULTS_FILE
+from albert_tf.files import read_json
 from albert_tf.training import stored_predictions
 
 # What is averaged; all else must be the same in all models.
@@ -18,7 +19,7 @@ Score = Callable[[Predictions], dict[str, float]]
 
 def check_output(folder: Path) -> None:
     """Raises ValueError if an ensemble's files would take the place of a run's."""
-    results = model_dir.read_json(folder / model_dir.RESULTS_FILE)
+    results = read_json(folder / RESULTS_FILE, missing_ok=True)
     if results and "models" not in results:
         raise ValueError(
             f"{folder} holds a run, whose results an ensemble's would replace: give "

@@ -10,8 +10,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from albert_tf.files import json_bytes, write_json, write_whole
-from albert_tf.records.sidecar import TOKENIZER_FILE
+from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE
+from albert_tf.files import json_bytes, read_json, write_json, write_whole
 from albert_tf.training import run_checkpoints
 from albert_tf.training.job import Job
 
@@ -56,7 +56,7 @@ def write_files(job: Job, folder: Path) -> None:
 
 def model_files(job: Job) -> dict[str, bytes]:
     """Name -> content of the files that make weights a complete model."""
-    files = {"albert_config.json": json_bytes(job.model_config.to_dict())}
+    files = {CONFIG_FILE: json_bytes(job.model_config.to_dict())}
     if job.train_rows:
         files[TOKENIZER_FILE] = json_bytes(job.train_rows.tokenizer_settings)
     return {**files, **job.files}
@@ -96,10 +96,7 @@ def _identity(job: Job) -> dict[str, Any]:
 
 
 def _check_identity(job: Job, file: Path) -> None:
-    try:
-        stored = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    except ValueError as error:
-        raise ValueError(f"{file} is damaged ({error}): bring it back.") from error
+    stored = read_json(file, missing_ok=True)
     for name, value in json.loads(json.dumps(_identity(job))).items():
         if stored.get(name) != value:
             raise ValueError(

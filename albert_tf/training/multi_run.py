@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints import model_dir
+from albert_tf.checkpoints import output_folders
+from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.files import write_json
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.training import devices, evaluation, identity, stored_predictions
@@ -74,21 +75,25 @@ def train(
     runs, seeds = {}, []
     for number in range(num_runs):
         seeds.append(job.train_config.random_seed + number)
-        name = f"run_{number + 1}"
+        folder = output_folders.run_folder(root, number + 1)
         print(f"Run {number + 1} of {num_runs}, seed {seeds[-1]}.", flush=True)
         config = dataclasses.replace(
-            job.train_config, output_dir=str(root / name), random_seed=seeds[-1]
+            job.train_config, output_dir=str(folder), random_seed=seeds[-1]
         )
         seeded = dataclasses.replace(job, train_config=config)
-        runs[name] = _train_run(seeded, strategy, splits)
-        if runs[name].preempted:
-            return runs[name]
+        runs[folder.name] = outcome = _train_run(seeded, strategy, splits)
+        if outcome.preempted:
+            return outcome
     results = {name: outcome.results for name, outcome in runs.items()}
     summary = _summary(results, job.task.best_metric)
-    summary = {**summary, "seeds": seeds, "settings": results["run_1"]["settings"]}
+    summary = {
+        **summary,
+        "seeds": seeds,
+        "settings": next(iter(results.values()))["settings"],
+    }
     predictions = runs[summary["best_run"]].predictions
     if devices.is_chief(strategy):
-        write_json(root / model_dir.RESULTS_FILE, summary)
+        write_json(root / RESULTS_FILE, summary)
         stored_predictions.write(root, predictions)
     return FineTuned(summary, predictions, runs)
 
@@ -115,7 +120,7 @@ def evaluate(
 
 def _check_folder(root: Path, num_runs: int) -> None:
     """Keeps one run and several apart: each would hide the results of the other."""
-    several = (root / "run_1").is_dir()
+    several = output_folders.run_folder(root, 1).is_dir()
     if several and num_runs == 1:
         raise ValueError(
             f"{root} holds several runs, but one is asked for: give --num_runs as "
@@ -136,11 +141,11 @@ def _train_run(
     if results["status"] == RunStatus.PREEMPTED or not splits:
         return FineTuned(results)
     folder = Path(job.train_config.output_dir)
-    checkpoint = model_dir.read(folder).checkpoint
+    checkpoint = output_folders.locate_best(folder)
     reports, predictions = _evaluate_and_store(job, checkpoint, splits, strategy)
     results["sets"] = reports
     if devices.is_chief(strategy):
-        write_json(folder / model_dir.RESULTS_FILE, results)
+        write_json(folder / RESULTS_FILE, results)
     return FineTuned(results, predictions)
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import enum
 import errno
-import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -12,8 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf import locks
-from albert_tf.files import write_json
+from albert_tf import files
+from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.records import batches
 from albert_tf.training import devices as training_devices
 from albert_tf.training import identity
@@ -82,7 +81,7 @@ def run(
         )
         _make_folder(folder)
         if chief and job.train_rows:
-            lock = locks.exclusive(str(folder / LOCK_FILE), f"training into {folder}")
+            lock = files.exclusive(folder / LOCK_FILE, f"training into {folder}")
             stack.enter_context(lock)
         session = _start(job, strategy, folder)
         best = BestWeights(folder, job.task.best_metric, identity.model_files(job))
@@ -96,8 +95,8 @@ def run(
         settings = identity.run_settings(job, strategy.num_replicas_in_sync)
         results = {"global_step": session.step, **results, "settings": settings}
         if chief:
-            results = _with_earlier(folder / "results.json", results)
-            write_json(folder / "results.json", results)
+            results = _with_earlier(folder / RESULTS_FILE, results)
+            files.write_json(folder / RESULTS_FILE, results)
         # A worker that leaves before the others are done would be taken for lost.
         training_devices.gather(strategy, session.step)
     if signals.interrupted:
@@ -232,7 +231,7 @@ def _with_earlier(file: Path, results: dict[str, Any]) -> dict[str, Any]:
     trained no step."""
     if results.get("train") or not file.is_file():
         return results
-    earlier = json.loads(file.read_text("utf-8"))
+    earlier = files.read_json(file)
     if earlier.get("global_step") != results["global_step"] or "train" not in earlier:
         return results
     kept = {name: earlier[name] for name in ("train", "status", "settings")}

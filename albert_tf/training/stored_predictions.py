@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.checkpoints import model_dir
+from albert_tf.checkpoints import output_folders
 from albert_tf.files import write_whole
 from albert_tf.records.reader import read_strings
 from albert_tf.records.sidecar import RecordSet
@@ -93,6 +93,5 @@ def _folders(output_dir: Path) -> list[Path]:
     Every command writes to the output folder itself. The folder of the best run is for
     output folders made before that was so for several runs.
     """
-    results = model_dir.read_json(output_dir / model_dir.RESULTS_FILE)
-    folders = (output_dir, output_dir / results.get("best_run", ""))
+    folders = (output_dir, output_folders.best_run_folder(output_dir))
     return [folder / PREDICTIONS_FOLDER for folder in folders]

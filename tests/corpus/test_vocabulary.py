@@ -12,7 +12,12 @@ import sentencepiece
 
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus import vocabulary
-from data_prep.corpus.reader import BAD_UTF8, expand_inputs, read_sentences
+from data_prep.corpus.reader import (
+    BAD_UTF8,
+    ReadingConfig,
+    expand_inputs,
+    read_sentences,
+)
 from data_prep.corpus.vocabulary import VocabularyConfig
 from helpers.paths import ROOT
 
@@ -83,7 +88,7 @@ def test_each_symbol_is_cut_out_of_words():
 
 def test_a_vocabulary_of_real_text_fits_the_tokenizer(tmp_path, shared_data):
     paths = expand_inputs(f"{shared_data}/text/ENG18652*")
-    texts = [s.text for s in read_sentences(paths, "raw")]
+    texts = [s.text for s in read_sentences(paths, ReadingConfig("raw"))]
     vocabulary.write_vocabulary(train(texts, vocab_size=2000)[0].model, tmp_path / "v")
     tokenizer = AlbertTokenizer(spm_model_file=tmp_path / "v.model")
     ids = np.concatenate([tokenizer.encode(text) for text in texts])
@@ -152,7 +157,7 @@ def test_a_vocabulary_too_small_is_an_error_that_names_the_smallest_possible():
         ({"extra_symbols": ("[MASK]",)}, r"'\[MASK\]' is in the vocabulary already"),
         ({"extra_symbols": ("a b",)}, "no white space.* 'a b'"),
         ({"extra_symbols": ("",)}, "no white space.* ''"),
-        ({"extra_symbols": ("…",)}, r"'…' is never met.* into '\.\.\.'"),
+        ({"extra_symbols": ("…",)}, r"'…' never occurs.* into '\.\.\.'"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):
@@ -164,7 +169,7 @@ def test_a_symbol_with_capitals_is_right_where_case_is_kept():
     settings = {"extra_symbols": ("[ENT]",), "lower_case": False}
     _, processor = train(made_up_text(300), **settings)
     assert "[ENT]" in processor.encode("nu [ENT] mo", out_type=str)
-    with pytest.raises(ValueError, match=r"'\[ENT\]' is never met"):
+    with pytest.raises(ValueError, match=r"'\[ENT\]' never occurs"):
         VocabularyConfig(extra_symbols=("[ENT]",))
 
 
@@ -270,7 +275,7 @@ def test_two_processes_write_the_same_bytes(tmp_path):
             OMP_NUM_THREADS="1" if name == "b" else "3",
         )
         assert done.returncode == 0, done.stderr
-        assert "110 pieces, of 400 sentences" in done.stdout
+        assert "110 tokens, of 400 sentences" in done.stdout
         assert sorted(os.listdir(tmp_path / name)) == ["v.model", "v.vocab"]
         digests.append(
             [
@@ -299,7 +304,7 @@ def test_the_vocab_file_lists_pieces_and_scores_like_the_released_one(
         (["--vocab_size=9000"], 1, "vocab_size must be at most"),
         (["--vocab_size=many"], 2, "--vocab_size=many"),
         (["--input_file=nowhere.txt"], 1, "nowhere.txt does not exist"),
-        (["--model_prefix={text}/v"], 1, "Cannot write to folder"),
+        (["--model_prefix={text}/v"], 1, "text.txt cannot be made or written"),
         (["--model_prefix={folder}/"], 1, "must end in a file name"),
     ],
 )

@@ -6,10 +6,11 @@ import shlex
 import subprocess
 import sys
 
-import docs_pages
 import pytest
 import yaml
-from docs_pages import PAGES, ROOT
+
+from helpers import docs_pages
+from helpers.docs_pages import PAGES, ROOT
 
 SCRIPT = re.compile(r"(?:python )?(run_scripts/[\w/]+\.(?:py|sh))")
 

@@ -4,10 +4,11 @@ import re
 import unicodedata
 from pathlib import Path
 
-import docs_pages
 import pytest
 import yaml
-from docs_pages import PAGES, README, REPOSITORY, ROOT, SITE_PAGES, name_of
+
+from helpers import docs_pages
+from helpers.docs_pages import PAGES, README, REPOSITORY, ROOT, SITE_PAGES, name_of
 
 LINK = re.compile(r"\]\(([^)\s]+)\)|<(https?://[^>\s]+)>")
 # Paths of this project as a page writes them.

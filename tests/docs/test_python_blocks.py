@@ -3,12 +3,13 @@
 import ast
 import importlib
 
-import docs_pages
 import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
-from docs_pages import PAGES, README, ROOT
+
+from helpers import docs_pages
+from helpers.docs_pages import PAGES, README, ROOT
 
 BLOCKS = [(page, code) for page in PAGES for code in docs_pages.blocks(page, "python")]
 OWN = ("albert_tf", "data_prep")

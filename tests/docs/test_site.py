@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from docs_pages import ROOT
+
+from helpers.docs_pages import ROOT
 
 pytest.importorskip("mkdocs", reason="needs pip install --editable '.[docs]'")
 griffe = pytest.importorskip("griffe")

@@ -7,7 +7,7 @@ import numpy as np
 from albert_tf.checkpoints import model_dir
 from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.records.features import classifier_features
-from albert_tf.records.sidecar import RecordSet, read_set
+from albert_tf.records.sidecar import RecordSet, read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.tasks.classification import classification
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -67,7 +67,7 @@ def write_rows(path: Path, vocabulary: Path, count: int, seed: int) -> RecordSet
         "content_sha256": f"{count} {seed}",
     }
     write_records(path, rows, classifier_features("int64"), metadata)
-    return read_set([str(path)], {})
+    return read_record_set([str(path)], {})
 
 
 def config(**changes):

@@ -1,15 +1,62 @@
-"""Runs scripts as a user does."""
+"""Runs scripts as a user does: in this process, or in one of their own."""
 
+import contextlib
+import io
+import runpy
 import subprocess
 import sys
+import traceback
 
-from helpers.paths import ROOT
+from absl import flags, logging
+
+from helpers.paths import SCRIPTS
+
+# Defined once in a process, when a script first runs or a library is imported.
+_KEPT_MODULES = ("absl.app", "absl.logging")
 
 
-def run_script(name, *arguments, cwd):
-    """Runs a script from another folder, as a person may."""
-    command = [sys.executable, str(ROOT / "run_scripts" / name), *map(str, arguments)]
+def run_script(name, *arguments, cwd) -> subprocess.CompletedProcess:
+    """Runs a script in this process, which spares it the start of TensorFlow.
+
+    Args:
+      name: file below run_scripts.
+      *arguments: of the command line.
+      cwd: working directory.
+    Returns:
+      Exit code, standard output and standard error.
+    """
+    command = [str(SCRIPTS / name), *map(str, arguments)]
+    output, errors = io.StringIO(), io.StringIO()
+    code = 0
+    with (
+        contextlib.chdir(cwd),
+        _fresh_command_line(command),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
+        try:
+            runpy.run_path(command[0], run_name="__main__")
+        except SystemExit as stopped:
+            code = stopped.code or 0
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+    return subprocess.CompletedProcess(
+        command, code, output.getvalue(), errors.getvalue()
+    )
+
+
+def start_script(name, *arguments, cwd) -> subprocess.CompletedProcess:
+    """Runs a script in a process of its own; arguments as `run_script`."""
+    command = [sys.executable, str(SCRIPTS / name), *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+
+
+def succeed(name, *arguments, cwd) -> str:
+    """The standard output of `run_script`, which must end well."""
+    done = run_script(name, *arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 def assert_one_line(result, code, *parts):
@@ -18,3 +65,24 @@ def assert_one_line(result, code, *parts):
     assert len(lines) == 1 and lines[0].startswith("ERROR: "), result.stderr
     for part in parts:
         assert part in lines[0]
+
+
+@contextlib.contextmanager
+def _fresh_command_line(command):
+    """Gives a script its arguments and no flags of scripts before it."""
+    arguments, verbosity = sys.argv, logging.get_verbosity()
+    known = set(flags.FLAGS)
+    sys.argv = command
+    try:
+        yield
+    finally:
+        sys.argv = arguments
+        logging.set_verbosity(verbosity)
+        by_module = flags.FLAGS.flags_by_module_dict()
+        kept = {flag.name for name in _KEPT_MODULES for flag in by_module.get(name, ())}
+        for name in set(flags.FLAGS) - known - kept:
+            with contextlib.suppress(AttributeError):
+                delattr(flags.FLAGS, name)
+        flags.FLAGS.unparse_flags()
+        for name in flags.FLAGS:
+            flags.FLAGS[name].unparse()

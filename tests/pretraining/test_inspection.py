@@ -81,7 +81,7 @@ FAULTS = {
     "padding is not": set_value("input_ids", 66, 9),
     "token_boundary": set_value("token_boundary", 66, 1),
     "token_boundary is": set_value("token_boundary", 1, 2),
-    "no piece": set_value("masked_lm_weights", slice(None), 0),
+    "no token": set_value("masked_lm_weights", slice(None), 0),
     "masked_lm_weights are not": set_value("masked_lm_weights", 0, 0),
     "masked_lm_positions do not rise": swap_positions,
     "a masked position is not": set_value("masked_lm_positions", 0, 0),
@@ -143,6 +143,6 @@ def test_a_row_is_shown_as_text():
         "next_sentence_labels": np.array([1]),
     }
     assert inspection.describe_row(row, {"pair_objective": "sop"}) == (
-        "7 pieces, 2 to predict, label 1 (swapped)\n  A: 2 31 {6>4} 3\n  B: 32 {7>7} 3"
+        "7 tokens, 2 to predict, label 1 (swapped)\n  A: 2 31 {6>4} 3\n  B: 32 {7>7} 3"
     )
     assert "(random)" in inspection.describe_row(row, {"pair_objective": "nsp"})

@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf.records.features import pretraining_features
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.corpus.reader import read_sentences
+from data_prep.corpus.reader import ReadingConfig, read_sentences
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import TokenizedCorpus, tokenize_sentences
 from data_prep.pretraining.config import PretrainingDataConfig
@@ -195,7 +195,7 @@ def test_statistics_of_parts_add_up(documents):
         total.merge(part)
         make_rows(text, CONFIG, whole, seed)
     assert total == whole
-    assert Statistics.from_dict(json.loads(json.dumps(total.as_dict()))) == total
+    assert Statistics.from_dict(json.loads(json.dumps(total.to_dict()))) == total
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_rows_of_real_text_decode_to_the_source(shared_data):
     tokenizer = AlbertTokenizer(shared_data / "vocabulary" / "30k-clean.model")
     config = PretrainingDataConfig(max_seq_length=128, short_seq_prob=0.8)
     path = str(shared_data / "text" / "xquad_contexts_en.txt")
-    sentences = list(read_sentences([path], "raw"))[:1500]
+    sentences = list(read_sentences([path], ReadingConfig("raw")))[:1500]
     (segment,) = tokenize_sentences(sentences, tokenizer, 125, Statistics())
     text = segment.corpus.block(0, len(segment.corpus.sentence_offsets) - 1)
     rng = np.random.default_rng(9)

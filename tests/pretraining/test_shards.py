@@ -6,7 +6,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from albert_tf import locks
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import read_metadata, sidecar_path
 from data_prep.corpus import tokenized_corpus
@@ -242,15 +241,3 @@ def test_a_range_of_shards(tmp_path):
 def test_a_range_that_cannot_be_is_refused(text, tmp_path):
     with pytest.raises(ValueError, match=r"within 0:9.*Received"):
         expand_outputs(f"{tmp_path}/rows@9", text)
-
-
-def test_a_lock_is_held_by_one(tmp_path):
-    path = str(tmp_path / "lock")
-    with (
-        locks.exclusive(path, "making rows"),
-        pytest.raises(OSError, match="Another process is making rows"),
-        locks.exclusive(path, "making rows"),
-    ):
-        pass
-    with locks.exclusive(path, "making rows"):
-        pass

@@ -79,7 +79,7 @@ def test_the_script_writes_the_same_bytes_in_any_process(
         )
         assert done.returncode == 0, done.stderr
         assert "ngrams placed" in done.stdout
-        assert "of the pieces are unknown" in done.stderr
+        assert "of the tokens are unknown" in done.stderr
         rows = output.parent.glob("rows*")
         digests.append([sha256(path) for path in sorted(rows)])
     assert digests[0] == digests[1]

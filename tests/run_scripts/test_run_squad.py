@@ -1,25 +1,12 @@
 """Question answering through the command line: train, answer, score, ask, combine."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from helpers.paths import ROOT
 from helpers.questions import question, write_squad
+from helpers.scripts import run_script, succeed
 from helpers.tiny import tiny_config
-
-
-def run_script(name, *arguments, cwd):
-    command = [sys.executable, str(ROOT / "run_scripts" / name), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
-
-
-def succeed(name, *arguments, cwd):
-    done = run_script(name, *arguments, cwd=cwd)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 def read(path):

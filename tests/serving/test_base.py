@@ -49,7 +49,7 @@ def make_folder(folder, labels, pair, **changes):
 
 
 def export_folder(folder, target, text=True, precision="float32"):
-    found = model_dir.read(folder)
+    found = model_dir.ModelDir.read(folder)
     exported = export.ExportedModel(
         config=found.config,
         checkpoint=found.checkpoint,
@@ -70,7 +70,7 @@ def pair_model(tmp_path_factory):
 
 def python_answer(folder, pairs):
     """What the Python path makes of texts or pairs."""
-    found = model_dir.read(folder)
+    found = model_dir.ModelDir.read(folder)
     tokenizer = found.tokenizer()
     task = from_facts(found.task)
     model = task.build_model(found.config, 0, "none")
@@ -353,7 +353,7 @@ def test_bfloat16_answers_about_the_same(pair_model, tmp_path):
 
 
 def test_a_threshold_to_export_is_an_output_of_classifiers(pair_model):
-    found = model_dir.read(pair_model[0])
+    found = model_dir.ModelDir.read(pair_model[0])
     exported = export.of_folder(found, text=False, threshold=0.75)
     answer = serving_base.task_outputs(exported.task)({"logits": tf.zeros([2, 3])}, {})
     assert answer["threshold"].numpy().tolist() == [0.75] * 2
@@ -365,7 +365,7 @@ def test_a_threshold_to_export_is_an_output_of_classifiers(pair_model):
 
 
 def test_tflite_gives_the_models_numbers(pair_model, tmp_path):
-    exported = export.of_folder(model_dir.read(pair_model[0]), text=False)
+    exported = export.of_folder(model_dir.ModelDir.read(pair_model[0]), text=False)
     path = tmp_path / "toy.tflite"
     differences = tflite.export_tflite(exported, path, 11)
     assert set(differences) == {"probabilities"} and differences["probabilities"] < 1e-5
@@ -385,7 +385,7 @@ def test_tflite_gives_the_models_numbers(pair_model, tmp_path):
 def test_a_conversion_that_fails_says_so_and_writes_nothing(
     pair_model, tmp_path, monkeypatch
 ):
-    exported = export.of_folder(model_dir.read(pair_model[0]), text=False)
+    exported = export.of_folder(model_dir.ModelDir.read(pair_model[0]), text=False)
 
     def fail(_):
         raise RuntimeError("no such operation\nand more")

@@ -52,7 +52,7 @@ def served(tmp_path_factory):
     for name, content in model_dir.model_files(folder / "vocab.txt", facts).items():
         (folder / name).write_bytes(content)
     weights_checkpoint(model).write(str(folder / "model.ckpt-3"))
-    found = model_dir.read(folder)
+    found = model_dir.ModelDir.read(folder)
     exported = export.ExportedModel(
         config=shape,
         checkpoint=found.checkpoint,

@@ -71,7 +71,7 @@ def served(request, tmp_path_factory):
         (folder / "task.json").write_bytes(files["task.json"])
     contexts = {str(number): text for number, text in enumerate(TEXTS)}
     proposals = answers.propose(rows, predicted, contexts, settings.rules)
-    found = model_dir.read(folder)
+    found = model_dir.ModelDir.read(folder)
     exported = export.ExportedModel(
         config=shape,
         checkpoint=found.checkpoint,
@@ -90,7 +90,7 @@ def exported_again(tmp_path_factory):
     folder = tmp_path_factory.mktemp("again")
     shape = make_model(folder, True, threshold=3.5)[-1]
     shape.to_json(folder / "albert_config.json")
-    found = model_dir.read(folder)
+    found = model_dir.ModelDir.read(folder)
     exported = export.of_folder(found, threshold=threshold)
     return threshold, export.export_model(exported, folder / "served")[0]
 
@@ -248,7 +248,7 @@ def test_text_gets_the_answers_of_the_python_path_from_a_saved_model(served):
 def test_text_gets_the_answers_of_the_python_path_on_xquad(
     shared_data, version_2, language, vocabulary
 ):
-    tokenizer = AlbertTokenizer.of_file(shared_data / "vocabulary" / vocabulary)
+    tokenizer = AlbertTokenizer.from_file(shared_data / "vocabulary" / vocabulary)
     file = shared_data / "squad" / f"xquad.{language}.json"
     paragraphs = [
         paragraph
@@ -343,13 +343,13 @@ def test_signatures_take_the_requests_that_warm_a_server_up(exported_again):
 
 def test_a_threshold_belongs_to_models_that_decide(tmp_path):
     make_model(tmp_path, False, threshold=0.0)
-    found = model_dir.read(tmp_path)
+    found = model_dir.ModelDir.read(tmp_path)
     with pytest.raises(ValueError, match="is of squad_v1: leave out --threshold_to"):
         export.of_folder(found, threshold=1.0)
 
 
 def test_an_infinite_threshold_to_export_is_known_to_the_model(tmp_path):
     make_model(tmp_path, True, threshold=0.5)
-    exported = export.of_folder(model_dir.read(tmp_path), threshold=-np.inf)
+    exported = export.of_folder(model_dir.ModelDir.read(tmp_path), threshold=-np.inf)
     assert SquadSettings.from_dict(exported.task).threshold == -np.inf
     json.dumps(exported.task, allow_nan=False)

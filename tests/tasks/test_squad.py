@@ -11,7 +11,7 @@ from albert_tf.config import TrainConfig
 from albert_tf.records import batches
 from albert_tf.records.features import squad_features
 from albert_tf.records.reader import read_rows
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.tasks import losses, squad
 from albert_tf.tasks.answer_metrics import QuestionSet
@@ -75,7 +75,7 @@ def rows(paragraphs, tokenizer, tmp_path_factory):
     metadata = {**tokenizer.metadata(), **LENGTHS}
     features = squad_features(with_places=True)
     assert write_records(path, made, features, metadata) == len(made) > 7
-    return made, read_set([str(path)], {})
+    return made, read_record_set([str(path)], {})
 
 
 def test_rows_come_back_from_disk_as_they_were(rows):
@@ -95,7 +95,7 @@ def test_training_rows_leave_out_what_only_answers_need(rows, tmp_path, tokenize
     [first, *_] = read_rows(tmp_path / "train.tfrecord")
     places = {"token_is_max_context", "piece_starts", "piece_ends"}
     assert features.keys() == first.keys() == made[0].keys() - places
-    record_set = read_set([str(tmp_path / "train.tfrecord")], {})
+    record_set = read_record_set([str(tmp_path / "train.tfrecord")], {})
     dataset = batches.training_batches(
         record_set, 5, 1, 0, tf.distribute.InputContext(), length_multiple=8
     )

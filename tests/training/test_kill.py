@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.training import run as training_run
 from albert_tf.training.best_checkpoint import BestWeights
 from helpers.paths import ROOT
@@ -25,7 +25,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     path = write_rows(tmp_path_factory.mktemp("rows") / "rows.tfrecord", 17)
-    return read_set([path], {})
+    return read_record_set([path], {})
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_an_evaluation_that_a_kill_took_is_made_up_for(rows, tmp_path, monkeypat
 
 def test_a_corrupt_record_of_the_evaluation_is_named_too(rows, tmp_path):
     path = write_rows(tmp_path / "eval.tfrecord", 5)
-    bad = read_set([path], {})
+    bad = read_record_set([path], {})
     content = bytearray(path.read_bytes())
     content[40] ^= 1
     path.write_bytes(content)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import model_dir
 from albert_tf.checkpoints.load import weights_checkpoint
+from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.model.heads import ClassificationModel, PretrainingModel
 from albert_tf.records.features import classifier_features
 from albert_tf.records.reader import read_rows
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.tasks.classification import classification
 from albert_tf.training import evaluation as training_evaluation
@@ -69,7 +69,7 @@ def test_labels_without_a_meaning_are_not_learned(folder, sets, tmp_path):
     metadata = {k: v for k, v in train.metadata.items() if k != "features"}
     features = classifier_features("int64")
     write_records(tmp_path / "rows", rows, features, metadata)
-    random = read_set([str(tmp_path / "rows")], {})
+    random = read_record_set([str(tmp_path / "rows")], {})
     job = make_job(tmp_path / "run", folder / "vocab.txt", random, dev)
     results = multi_run.train(job, 1, device(), {}).results
     assert results["eval_accuracy"] < 0.8
@@ -92,7 +92,7 @@ def test_the_best_weights_predict(trained, sets):
 
 
 def test_the_folder_is_a_model_that_needs_nothing_else(trained, sets, tmp_path):
-    found = model_dir.read(trained[0])
+    found = ModelDir.read(trained[0])
     assert found.config == config() and found.task["labels"] == ["bad", "good"]
     assert "/best/" in found.checkpoint
     assert found.tokenizer().encode("lovely") == [5]
@@ -113,7 +113,7 @@ def test_the_folder_is_a_model_that_needs_nothing_else(trained, sets, tmp_path):
 
 @pytest.mark.parametrize("batch_size", [2, 10, 32])
 def test_any_devices_and_batches_predict_the_same(trained, sets, batch_size):
-    found = model_dir.read(trained[0])
+    found = ModelDir.read(trained[0])
     config = dataclasses.replace(
         make_job("unused", found.vocabulary).train_config, eval_batch_size=batch_size
     )
@@ -181,7 +181,7 @@ def test_runs_differ_in_their_seed_and_are_summed_up(folder, sets, tmp_path):
     assert results["deviation"] == pytest.approx(np.std(values, ddof=1))
     best = f"run_{1 + int(np.argmax(values))}"
     assert results["best_run"] == best
-    assert f"/{best}/best/" in model_dir.read(tmp_path).checkpoint
+    assert f"/{best}/best/" in ModelDir.read(tmp_path).checkpoint
     predicted = stored_predictions.read(tmp_path, "test")["probabilities"]
     own = stored_predictions.read(tmp_path / best, "test")["probabilities"]
     assert (predicted == own).all()

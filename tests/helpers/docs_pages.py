@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from helpers.paths import ROOT
+
 README = ROOT / "README.md"
 SITE_PAGES = sorted((ROOT / "docs").glob("*.md"))
 # Pages that users read on the repository's host.

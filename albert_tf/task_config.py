@@ -1,0 +1,274 @@
+"""Task configurations: what a model was trained for, as its `task.json` stores it.
+
+Scripts, checkpoints, tasks and exports look at the type of such a value, or at its
+`kind`, to learn which task a model is for. A model that was trained for no task, an
+encoder alone, has None in its place.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+_SQUAD_NAMES = {False: "squad_v1", True: "squad_v2"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Classification:
+    """Labels for one text or a pair of texts.
+
+    Attributes:
+      task_name: name of the task in reports, as "mnli" or "custom".
+      labels: names of the labels, in the order of the model's outputs.
+      metrics: names of `albert_tf.tasks.metrics.METRICS`; the first one chooses the
+        best checkpoint.
+      max_seq_length: longest row in tokens; None: as long as the model reads.
+      columns: columns of the tables that hold the texts, as `tables.Columns` of data
+        preparation; empty: unknown.
+      threshold: probability that clients of an exported model compare with; None:
+        the likeliest label counts.
+    """
+
+    kind: ClassVar[str] = "classification"
+    task_name: str
+    labels: Sequence[str]
+    metrics: Sequence[str] = ("eval_accuracy",)
+    max_seq_length: int | None = None
+    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    threshold: float | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "labels", tuple(self.labels))
+        object.__setattr__(self, "metrics", tuple(self.metrics))
+        if not self.labels:
+            raise ValueError(
+                f"A classification needs labels. Received none for {self.task_name!r}."
+            )
+        if not self.metrics:
+            raise ValueError(
+                "A classification needs a metric to choose its best checkpoint by. "
+                f"Received none for {self.task_name!r}."
+            )
+
+    @property
+    def has_text_pair(self) -> bool:
+        """True if rows have two texts."""
+        return self.columns.get("text_pair") is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of `task.json`."""
+        return {
+            "kind": self.kind,
+            "task_name": self.task_name,
+            "labels": list(self.labels),
+            "scores": list(self.metrics),
+            "bounds": None,
+            **_present(self, "max_seq_length", "columns", "threshold"),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Regression:
+    """A number for one text or a pair of texts.
+
+    Attributes:
+      task_name: name of the task in reports, as "sts-b" or "custom".
+      bounds: lowest and highest value that a submission may hold; None: no bounds.
+      max_seq_length: longest row in tokens; None: as long as the model reads.
+      columns: as `Classification`.
+    """
+
+    kind: ClassVar[str] = "regression"
+    task_name: str
+    bounds: Sequence[float] | None = None
+    max_seq_length: int | None = None
+    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", tuple(self.bounds))
+
+    @property
+    def has_text_pair(self) -> bool:
+        """True if rows have two texts."""
+        return self.columns.get("text_pair") is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of `task.json`."""
+        return {
+            "kind": self.kind,
+            "task_name": self.task_name,
+            "labels": None,
+            "scores": ["pearson", "spearman"],
+            "bounds": None if self.bounds is None else list(self.bounds),
+            **_present(self, "max_seq_length", "columns"),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class MultipleChoice:
+    """The right one of a question's options, of which there may be any number.
+
+    Attributes:
+      task_name: name of the task in reports.
+      levels: names of the parts of a data set that get an accuracy of their own.
+      max_seq_length: longest row in tokens; None: as long as the model reads.
+      max_qa_length: most tokens of question and option together, the last of them;
+        0: limited by max_seq_length only.
+    """
+
+    kind: ClassVar[str] = "multiple_choice"
+    task_name: str = "race"
+    levels: Sequence[str] = ()
+    max_seq_length: int | None = None
+    max_qa_length: int = 128
+
+    def __post_init__(self):
+        object.__setattr__(self, "levels", tuple(self.levels))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of `task.json`."""
+        return {
+            "kind": self.kind,
+            "task_name": self.task_name,
+            "labels": None,
+            "levels": list(self.levels),
+            **_present(self, "max_seq_length"),
+            "max_qa_length": self.max_qa_length,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Squad:
+    """Answers to questions on a paragraph, with the original's defaults.
+
+    Attributes:
+      version_2: True if questions may have no answer.
+      max_seq_length: longest row in tokens, special tokens included.
+      doc_stride: tokens from the start of one window to the start of the next.
+      max_query_length: most tokens of a question; the rest of it is cut off.
+      n_best_size: most answers in a question's list.
+      max_answer_length: most tokens of an answer.
+      start_n_top: v2.0: number of start positions kept in the beam.
+      end_n_top: v2.0: number of end positions kept for each start.
+      threshold: v2.0: null score, a logit, below which a question is answered; 0
+        stands for a probability of one half. It may be inf or -inf.
+    """
+
+    kind: ClassVar[str] = "squad"
+    version_2: bool
+    max_seq_length: int = 384
+    doc_stride: int = 128
+    max_query_length: int = 64
+    n_best_size: int = 20
+    max_answer_length: int = 30
+    start_n_top: int = 5
+    end_n_top: int = 5
+    threshold: float = 0.0
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name not in ("version_2", "threshold") and value < 1:
+                raise ValueError(f"{field.name} must be at least 1. Received {value}.")
+        if math.isnan(self.threshold):
+            raise ValueError("A threshold must be a number, inf or -inf. Received nan.")
+
+    @property
+    def task_name(self) -> str:
+        """Name of the task in reports: "squad_v1" or "squad_v2"."""
+        return _SQUAD_NAMES[self.version_2]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of `task.json`; an infinite threshold is a string."""
+        values = {"kind": self.kind, "task_name": self.task_name}
+        values |= dataclasses.asdict(self)
+        del values["version_2"]
+        if math.isinf(self.threshold):
+            values["threshold"] = str(self.threshold)
+        return values
+
+    @classmethod
+    def require(cls, task_config: "TaskConfig | None") -> "Squad":
+        """The same configuration, checked to be one of SQuAD.
+
+        Raises:
+          ValueError: it is of another task, or of none.
+        """
+        if not isinstance(task_config, cls):
+            name = task_config.task_name if task_config else None
+            raise ValueError(
+                f"The model was trained for {name!r}, not for SQuAD: give a folder "
+                "that run_squad.py made."
+            )
+        return task_config
+
+
+TaskConfig: TypeAlias = Classification | Regression | MultipleChoice | Squad
+
+
+def from_dict(values: Mapping[str, Any]) -> TaskConfig:
+    """Reads the values of a `task.json`, of this release or of an earlier one.
+
+    Raises:
+      ValueError: values of no known task.
+    """
+    kind = values.get("kind") or _kind_of_earlier_release(values)
+    if kind == Squad.kind:
+        return _read_squad(values)
+    classes = {cls.kind: cls for cls in (Classification, Regression, MultipleChoice)}
+    if kind not in classes:
+        raise ValueError(
+            f"A task.json is of a known kind ({', '.join((*classes, Squad.kind))}). "
+            f"Received {kind!r}: use the release that wrote it."
+        )
+    # Keys that a kind has no field for, as a regression's labels, say nothing.
+    values = {"metrics": values.get("scores"), **values}
+    names = {field.name for field in dataclasses.fields(classes[kind])}
+    known = {
+        key: value
+        for key, value in values.items()
+        if key in names and value is not None
+    }
+    try:
+        return classes[kind](**known)
+    except TypeError as error:
+        raise ValueError(f"A task.json lacks values ({error}): train again.") from None
+
+
+def _kind_of_earlier_release(values: Mapping[str, Any]) -> str:
+    """The kind of a task whose `task.json` does not name it."""
+    name = values.get("task_name")
+    if name in _SQUAD_NAMES.values():
+        return Squad.kind
+    if name == "race" or "levels" in values:
+        return MultipleChoice.kind
+    if "labels" not in values:
+        raise ValueError(
+            f"A task.json must say which labels a task has. Received {dict(values)}: "
+            "give a folder that one of the fine-tuning scripts made."
+        )
+    return Regression.kind if values["labels"] is None else Classification.kind
+
+
+def _read_squad(values: Mapping[str, Any]) -> Squad:
+    values = {key: value for key, value in values.items() if key != "kind"}
+    name = values.pop("task_name", None)
+    try:
+        version_2 = {name: version for version, name in _SQUAD_NAMES.items()}[name]
+        values["threshold"] = float(values["threshold"])
+        return Squad(version_2=version_2, **values)
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"A task.json of SQuAD is of another release ({error}): train again."
+        ) from None
+
+
+def _present(task_config: Any, *names: str) -> dict[str, Any]:
+    """Fields that have a value; of an earlier release no other ones were written."""
+    values = {name: getattr(task_config, name) for name in names}
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if value is not None and value != {}
+    }
