@@ -251,18 +251,18 @@ def run(task, model: Model, task_facts: dict[str, Any], sets: dict, train_rows=N
         is evaluated while training.
       train_rows: rows to train on; None: no training.
     Returns:
-      What `results.json` holds; without training, the scores of each set.
+      Results and predictions, as `multi_run.FineTuned`.
     """
     from albert_tf.checkpoints import model_dir
     from albert_tf.training import devices, multi_run
-    from albert_tf.training import run as training_run
+    from albert_tf.training.job import Job
 
     optimizer_config = _optimizer_config(train_rows)
     train_config = common_flags.train_config()
     if not train_config.eval_steps:
         steps = train_config.save_checkpoints_steps
         train_config = dataclasses.replace(train_config, eval_steps=steps)
-    job = training_run.Job(
+    job = Job(
         task=task,
         model_config=model.config,
         optimizer_config=optimizer_config,
@@ -276,21 +276,21 @@ def run(task, model: Model, task_facts: dict[str, Any], sets: dict, train_rows=N
     )
     strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
     if not train_rows:
-        results = multi_run.evaluate(job, strategy, sets)
-        for name, report in results.items():
+        outcome = multi_run.evaluate(job, strategy, sets)
+        for name, report in outcome.results.items():
             print(f"{name}: {report}", flush=True)
         _export(model.checkpoint)
-        return results
+        return outcome
     if FLAGS.learning_rate > _HIGH_LEARNING_RATE and FLAGS.optimizer == "adamw":
         print(
             f"WARNING: learning_rate {FLAGS.learning_rate:g} is far above the paper's "
             "1e-5 to 5e-5 of fine-tuning: large models collapse.",
             flush=True,
         )
-    results = multi_run.train(job, FLAGS.num_runs, strategy, sets)
-    if results.get("status") != training_run.PRE_EMPTED:
+    outcome = multi_run.train(job, FLAGS.num_runs, strategy, sets)
+    if not outcome.preempted:
         _export(FLAGS.output_dir)
-    return results
+    return outcome
 
 
 def _export(model: str) -> None:
