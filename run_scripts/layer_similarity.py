@@ -19,8 +19,8 @@ from tqdm import tqdm
 
 from albert_tf.files import write_whole
 from albert_tf.text import packing
-from data_prep.corpus.reader import expand_inputs, read_documents
-from flags import common_flags
+from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
+from flags import common_flags, fields
 
 FLAGS = flags.FLAGS
 COLUMNS = ("checkpoint", "layer", "l2_distance", "cosine_degrees")
@@ -32,13 +32,7 @@ def read_batches(tokenizer) -> list[dict[str, np.ndarray]]:
     width = FLAGS.max_seq_length - 2
     rows = []
     paths = expand_inputs(FLAGS.input_file)
-    documents = read_documents(
-        paths,
-        FLAGS.input_format,
-        on_bad_text=FLAGS.on_bad_text,
-        language=FLAGS.language,
-    )
-    for document in documents:
+    for document in read_documents(paths, fields.read(ReadingConfig)):
         ids = [*itertools.chain(*tokenizer.encode_batch(document.sentences))]
         for start in range(0, len(ids), width):
             segment = ids[start : start + width]

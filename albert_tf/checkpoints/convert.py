@@ -5,8 +5,6 @@ read (layouts.py) -> complete? -> grow the vocabulary -> write beside the target
 """
 
 import dataclasses
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS
 from albert_tf.config import AlbertConfig
-from albert_tf.files import write_json
+from albert_tf.files import whole_folder, write_json
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 REPORT_FILE = "conversion.json"
@@ -91,19 +89,9 @@ def convert(conversion: Conversion) -> dict:
     stored, report = edit.complete(stored, conversion.strict, conversion.seed)
     if conversion.vocab_size:
         stored = edit.grow_vocabulary(stored, conversion.vocab_size, conversion.seed)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
+    with whole_folder(target) as partial:
         results = _write_and_check(conversion, stored, report, partial)
         write_json(partial / REPORT_FILE, results)
-        for file in partial.iterdir():
-            with open(file, "rb") as opened:
-                os.fsync(opened.fileno())
-        os.replace(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return results
 
 
@@ -194,9 +182,9 @@ def choose_vocabulary(
     if beside and chosen is not beside:
         old = beside.tokenizer()
         for index in range(old.vocab_size):
-            if tokenizer.piece_to_id(old.id_to_piece(index)) != index:
+            if tokenizer.token_to_id(old.id_to_token(index)) != index:
                 raise ValueError(
-                    f"{chosen.path} does not have {old.id_to_piece(index)!r} at "
+                    f"{chosen.path} does not have {old.id_to_token(index)!r} at "
                     f"{index}, as {beside.path} has: append new pieces to that one."
                 )
     notes = []

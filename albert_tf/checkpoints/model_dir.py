@@ -19,16 +19,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from albert_tf import task_config
 from albert_tf.checkpoints import hugging_face
 from albert_tf.checkpoints.location import no_weights
 from albert_tf.checkpoints.output_folders import (
     BEST_REPORT_FILE,
     locate_best,
-    read_json,
 )
 from albert_tf.config import AlbertConfig
-from albert_tf.files import json_bytes, sha256, write_json
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.files import json_bytes, read_json, sha256, write_json
+from albert_tf.task_config import TaskConfig
+from albert_tf.text.tokenizer import AlbertTokenizer, is_wordpiece_file
 
 CONFIG_FILE = "albert_config.json"
 TASK_FILE = "task.json"
@@ -81,13 +82,13 @@ class VocabularyFile:
         if lower_case is None:
             lower_case = stated.get("lower_case", True)
         if strip_accents is None:
-            default = lower_case if is_wordpiece(path) else True
+            default = lower_case if is_wordpiece_file(path) else True
             strip_accents = stated.get("strip_accents", default)
         return cls(Path(path), bool(lower_case), bool(strip_accents))
 
     def tokenizer(self) -> AlbertTokenizer:
         """Builds the tokenizer; errors are those of its constructor."""
-        return AlbertTokenizer.of_file(self.path, self.lower_case, self.strip_accents)
+        return AlbertTokenizer.from_file(self.path, self.lower_case, self.strip_accents)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +99,7 @@ class ModelDir:
       checkpoint: its best weights: a checkpoint's prefix, or a folder of another
         format.
       config: the model's configuration; None: not there.
-      task: the content of `task.json`; empty: the model was trained for no task.
+      task_config: what the model was trained for; None: for no task.
       vocabulary: path of its vocabulary; None: not there.
       tokenizer_settings: what its files state of the vocabulary and of text cleaning.
       metrics: of its best weights, if evaluations chose them.
@@ -106,7 +107,7 @@ class ModelDir:
 
     checkpoint: str
     config: AlbertConfig | None
-    task: dict[str, Any]
+    task_config: TaskConfig | None
     vocabulary: Path | None
     tokenizer_settings: dict[str, Any]
     metrics: dict[str, Any]
@@ -120,14 +121,21 @@ class ModelDir:
           ValueError: a file of the folder is damaged, or there are several of one kind.
         """
         weights = locate_best(path)
+        task = read_task(weights)
         return cls(
             checkpoint=weights,
             config=read_config(weights),
-            task=read_task(weights),
+            task_config=task_config.from_dict(task) if task else None,
             vocabulary=find_vocabulary(weights),
             tokenizer_settings=read_metadata(weights) or read_cleaning(weights),
-            metrics=read_json(folder_of(weights) / BEST_REPORT_FILE),
+            metrics=read_json(folder_of(weights) / BEST_REPORT_FILE, missing_ok=True),
         )
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """The task configuration as JSON values; empty: for no task."""
+        values = self.task_config.to_dict() if self.task_config else {}
+        return {key: value for key, value in values.items() if key != "kind"}
 
     def tokenizer(self) -> AlbertTokenizer:
         """Builds the tokenizer that the model was trained with.
@@ -187,8 +195,9 @@ def read_config(path: str | os.PathLike[str]) -> AlbertConfig | None:
         return None
     if file.name != hugging_face.CONFIG_FILE:
         return AlbertConfig.from_json(file)
+    values = read_json(file)
     try:
-        return hugging_face.config_of(hugging_face.read_json(file))
+        return hugging_face.config_of(values)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
@@ -214,12 +223,12 @@ def require_config(path: str | os.PathLike[str]) -> AlbertConfig:
 def read_ln_type(path: str | os.PathLike[str]) -> str | None:
     """Reads the key `ln_type` of an albert_zh configuration; None: there is none."""
     file = find_config(path)
-    return hugging_face.read_json(file).get("ln_type") if file else None
+    return read_json(file).get("ln_type") if file else None
 
 
 def read_task(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Reads the `task.json` next to weights; empty: there is none."""
-    return read_json(folder_of(path) / TASK_FILE)
+    return read_json(folder_of(path) / TASK_FILE, missing_ok=True)
 
 
 def find_vocabulary(path: str | os.PathLike[str]) -> Path | None:
@@ -232,11 +241,6 @@ def find_vocabulary(path: str | os.PathLike[str]) -> Path | None:
     """
     folder = folder_of(path)
     return _only_file(folder, _SPM_MODELS) or _only_file(folder, _VOCABULARIES)
-
-
-def is_wordpiece(vocabulary: str | os.PathLike[str]) -> bool:
-    """Whether a vocabulary is WordPiece's list of tokens, not a SentencePiece model."""
-    return Path(vocabulary).suffix == ".txt"
 
 
 def read_vocabulary(
@@ -269,7 +273,7 @@ def read_cleaning(path: str | os.PathLike[str]) -> dict[str, bool]:
     own = read_metadata(path)
     if own:
         return {key: own[key] for key in _CLEANING}
-    values = read_json(folder_of(path) / _TRANSFORMERS_TOKENIZER_FILE)
+    values = read_json(folder_of(path) / _TRANSFORMERS_TOKENIZER_FILE, missing_ok=True)
     cleaning = {}
     if values.get("do_lower_case") is not None:
         cleaning["lower_case"] = values["do_lower_case"]
@@ -286,7 +290,8 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     `transformers` has a file of that name too, of other content, which is ignored.
     """
     for subfolder in _SUBFOLDERS:
-        values = read_json(folder_of(path) / subfolder / TOKENIZER_FILE)
+        file = folder_of(path) / subfolder / TOKENIZER_FILE
+        values = read_json(file, missing_ok=True)
         if set(_CLEANING) <= set(values):
             return values
     return {}
@@ -352,7 +357,7 @@ def write_transformers_vocabulary(
     tokenizer = vocabulary.tokenizer()
     _copy(folder, vocabulary)
     values: dict[str, Any] = {"do_lower_case": vocabulary.lower_case}
-    if is_wordpiece(vocabulary.path):
+    if is_wordpiece_file(vocabulary.path):
         values["strip_accents"] = vocabulary.strip_accents
         values["tokenizer_class"] = "BertTokenizer"
     else:
@@ -367,4 +372,4 @@ def _copy(folder: Path, vocabulary: VocabularyFile) -> None:
 
 
 def _vocabulary_name(vocabulary: Path) -> str:
-    return VOCAB_FILE if is_wordpiece(vocabulary) else SPM_MODEL_FILE
+    return VOCAB_FILE if is_wordpiece_file(vocabulary) else SPM_MODEL_FILE

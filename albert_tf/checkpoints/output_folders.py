@@ -9,10 +9,9 @@ OUTPUT_DIR/
 
 import os
 from pathlib import Path
-from typing import Any
 
-from albert_tf.checkpoints import hugging_face
 from albert_tf.checkpoints.location import locate
+from albert_tf.files import read_json
 
 RESULTS_FILE = "results.json"
 # The best weights of a run, and the evaluation that chose them.
@@ -38,7 +37,8 @@ def locate_best(path: str | os.PathLike[str]) -> str:
 def best_run_folder(output_dir: str | os.PathLike[str]) -> Path:
     """The folder of the best of several runs; for a single run, `output_dir`."""
     output_dir = Path(output_dir)
-    return output_dir / read_json(output_dir / RESULTS_FILE).get(_BEST_RUN_KEY, "")
+    results = read_json(output_dir / RESULTS_FILE, missing_ok=True)
+    return output_dir / results.get(_BEST_RUN_KEY, "")
 
 
 def run_folder(output_dir: str | os.PathLike[str], number: int) -> Path:
@@ -49,12 +49,3 @@ def run_folder(output_dir: str | os.PathLike[str], number: int) -> Path:
 def run_folders(output_dir: str | os.PathLike[str]) -> list[Path]:
     """The folders of several runs; empty for a single run."""
     return sorted(Path(output_dir).glob(_RUN_FOLDER.format("*")))
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object; empty if there is no file.
-
-    Raises:
-      ValueError: the file is damaged.
-    """
-    return hugging_face.read_json(path) if path.is_file() else {}

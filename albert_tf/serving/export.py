@@ -5,7 +5,6 @@ import dataclasses
 import importlib.metadata
 import math
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from albert_tf.checkpoints import formats, model_dir
 from albert_tf.checkpoints.load import HEADS, LoadReport, load_weights
 from albert_tf.config import AlbertConfig
-from albert_tf.files import write_json
+from albert_tf.files import whole_folder, write_json
 from albert_tf.model.precision import precision_policy
 from albert_tf.serving import base as serving_base
 from albert_tf.serving import multiple_choice, squad
@@ -193,15 +192,12 @@ def _new_version(export_dir: Path, version: int) -> Iterator[tuple[Path, Path]]:
         raise ValueError(f"{folder} is in use: export another version.")
     made = not export_dir.is_dir()
     export_dir.mkdir(parents=True, exist_ok=True)
-    partial = export_dir / f".{folder.name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
     try:
-        yield folder, partial
-        os.rename(partial, folder)
+        with whole_folder(folder) as partial:
+            yield folder, partial
     except tf.errors.OpError as error:
         raise OSError(f"{folder} cannot be written: {error.message}.") from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
         if made and not any(export_dir.iterdir()):
             export_dir.rmdir()
 

@@ -140,7 +140,7 @@ class ServedChoices(ServedModel):
 
     def _last(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         """The pieces of question and option that stay: the last ones."""
-        room = self._longest - packing.SPECIAL_PIECES_OF_PAIR
+        room = self._longest - packing.SPECIAL_TOKENS_OF_PAIR
         longest = min(self._facts["max_qa_length"] or room, room)
         first = tf.maximum(ids.row_lengths() - longest, 0)
         places = tf.ragged.range(first, ids.row_lengths())

@@ -40,7 +40,7 @@ def span_loss(outputs: Tensors, batch: Tensors) -> tf.Tensor:
 def best_spans(
     n_best_size: int, max_answer_length: int
 ) -> Callable[[Tensors, Tensors], dict[str, tf.Tensor]]:
-    """Makes a function (outputs, batch) -> the K = `n_best_size` best spans of each row.
+    """Makes a function (outputs, batch) -> the `n_best_size` best spans of a row.
 
     It compares all spans that may be an answer, so that a row with a token of the
     paragraph always has one. The original combines only the best starts with the best

@@ -4,19 +4,23 @@ A file's name is a digest of the content of the input, the vocabulary, the setti
 the version of the conversion, so a file is never out of date.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.files import sha256
+from albert_tf import files
 from albert_tf.records.features import Features
-from albert_tf.records.sidecar import RecordSet, read_metadata, read_set, sidecar_path
+from albert_tf.records.sidecar import (
+    RecordSet,
+    read_metadata,
+    read_record_set,
+    sidecar_path,
+)
 from albert_tf.records.writer import write_records
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.progress import progress_bar
+from data_prep.parallel import progress_bar
 
 # Version of the conversion; raise it to make all rows again.
 VERSION = 1
@@ -53,9 +57,9 @@ def cached_rows(
     for path in inputs:
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {path}: check the path.")
-    content = [sha256(path) for path in inputs]
+    content = [files.sha256(path) for path in inputs]
     key = json.dumps([VERSION, known, content], sort_keys=True)
-    digest = hashlib.sha256(key.encode()).hexdigest()
+    digest = files.digest(key.encode())
     path = Path(folder) / f"{name}-{digest[:_NAME_DIGITS]}.tfrecord"
     if not _is_whole(path, digest):
         statistics: dict[str, Any] = {}
@@ -69,7 +73,7 @@ def cached_rows(
         }
         rows = _with_progress(rows, count, name)
         write_records(path, rows, features, metadata)
-    return read_set([str(path)], {"content_sha256": digest})
+    return read_record_set([str(path)], {"content_sha256": digest})
 
 
 def _is_whole(path: Path, digest: str) -> bool:

@@ -39,7 +39,7 @@ def classification_rows(
     statistics["rows"] = len(examples)
     pair = examples[0].text_pair is not None
     special = (
-        packing.SPECIAL_PIECES_OF_PAIR if pair else packing.SPECIAL_PIECES_OF_SINGLE
+        packing.SPECIAL_TOKENS_OF_PAIR if pair else packing.SPECIAL_TOKENS_OF_SINGLE
     )
     _check_length(max_seq_length, special + (2 if pair else 1))
     for first in range(0, len(examples), _EXAMPLES_PER_BLOCK):

@@ -21,6 +21,7 @@ _FLAG_MODULES = (
     __name__,
     "flags.classifier_data",
     "flags.data_flags",
+    "flags.fields",
     "flags.fine_tuning_flags",
     "flags.performance_flags",
     "flags.squad_data",
@@ -201,9 +202,9 @@ def define_record_flags() -> None:
 
 def read_records(pattern: str, expected):
     """The record set that a comma list of files and globs names, checked."""
-    from albert_tf.records.sidecar import expand_paths, read_set
+    from albert_tf.records.sidecar import expand_paths, read_record_set
 
-    return read_set(expand_paths(pattern), expected)
+    return read_record_set(expand_paths(pattern), expected)
 
 
 def vocabulary_sha256() -> str | None:
