@@ -313,7 +313,7 @@ def _export(model: str) -> None:
     from albert_tf.checkpoints import model_dir
     from albert_tf.serving import export
 
-    exported = export.of_folder(model_dir.read(model))
+    exported = export.from_model_dir(model_dir.read(model))
     version, _ = export.export_model(exported, FLAGS.export_dir)
     print(f"Exported to {version}.", flush=True)
 
