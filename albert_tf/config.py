@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from albert_tf.files import json_bytes, read_json, write_whole
+
 # Keys of released configuration files that change nothing.
 _IGNORED_KEYS = frozenset(
     {
@@ -94,7 +96,7 @@ class AlbertConfig:
             f"{hidden} and {heads}: change one of them.",
         )
         _require(
-            self.projects_embeddings or self.embedding_size == hidden,
+            self.has_embedding_projection or self.embedding_size == hidden,
             "project_embeddings may be false only where embedding_size is hidden_size. "
             f"Received {self.embedding_size} and {hidden}: leave it out.",
         )
@@ -115,7 +117,7 @@ class AlbertConfig:
         }
 
     @property
-    def projects_embeddings(self) -> bool:
+    def has_embedding_projection(self) -> bool:
         """Whether a projection E -> H follows the embeddings."""
         if self.project_embeddings is None:
             return self.embedding_size != self.hidden_size
@@ -188,9 +190,8 @@ class AlbertConfig:
             raise FileNotFoundError(
                 f"No configuration file {str(path)!r}: see configs/ for the models."
             )
+        values = read_json(path)
         try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
-            _require(isinstance(values, dict), "It must hold one JSON object.")
             return cls.from_dict(values)
         except ValueError as error:
             raise ValueError(f"Configuration file {str(path)!r}: {error}") from error
@@ -201,8 +202,7 @@ class AlbertConfig:
 
     def to_json(self, path: str | os.PathLike) -> None:
         """Writes `to_dict` as JSON."""
-        text = json.dumps(self.to_dict(), indent=2) + "\n"
-        Path(path).write_text(text, encoding="utf-8")
+        write_whole(path, json_bytes(self.to_dict(), indent=2))
 
     def replace(self, **changes: Any) -> "AlbertConfig":
         """A copy with some values changed, checked again."""

@@ -23,11 +23,11 @@ _ROWS_AT_A_TIME = 8
 
 
 def main():
-    from albert_tf.checkpoints import model_dir
     from albert_tf.checkpoints.load import HEADS, load_weights
+    from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.tasks import answers, squad
 
-    folder = model_dir.read(FLAGS.model)
+    folder = ModelDir.read(FLAGS.model)
     settings = squad.SquadSettings.from_dict(folder.task)
     text = _read_text(FLAGS.context)
     asked = [Question(str(i), text) for i, text in enumerate(FLAGS.question)]

@@ -9,24 +9,24 @@ Hugging Face folder, tf-models' AlbertEncoder, albert_zh. `--to` is a new folder
 
 from absl import flags
 
-from albert_tf.checkpoints import beside_weights
+from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS
 from flags import common_flags
 
 FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf.checkpoints import convert, model_dir
+    from albert_tf.checkpoints import convert, model_dir, output_folders
     from albert_tf.config import AlbertConfig
 
     config = vocabulary = None
     if FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
-    source = model_dir.locate(FLAGS["from"].value)
+    source = output_folders.locate_best(FLAGS["from"].value)
     file = FLAGS.spm_model_file or FLAGS.vocab_file
     cleaning = (FLAGS.do_lower_case, FLAGS.strip_accents)
     if file or cleaning != (None, None):
-        vocabulary = beside_weights.read_vocabulary(source, file, *cleaning)
+        vocabulary = model_dir.read_vocabulary(source, file, *cleaning)
     results = convert.convert(
         convert.Conversion(
             source=source,
@@ -64,7 +64,7 @@ if __name__ == "__main__":
     )
     flags.DEFINE_string("to", None, "New folder of the converted model.", required=True)
     flags.DEFINE_enum(
-        "layout", None, beside_weights.TARGETS, "Layout of --to.", required=True
+        "layout", None, WRITABLE_FORMATS, "Layout of --to.", required=True
     )
     common_flags.define_config_file_flag(required=False)
     flags.DEFINE_bool(

@@ -19,7 +19,7 @@ FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf.checkpoints import model_dir
+    from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.files import write_json
     from albert_tf.tasks.registry import from_facts
     from albert_tf.training import ensembles
@@ -27,7 +27,7 @@ def main():
     output = Path(FLAGS.output_dir)
     ensembles.check_output(output)
     folders = [Path(name) for name in FLAGS.models]
-    facts = [model_dir.read(folder).task for folder in folders]
+    facts = [ModelDir.read(folder).task for folder in folders]
     facts = ensembles.shared_task(FLAGS.models, facts)
     task = from_facts(facts)
     sets = ensembles.read_sets(folders)

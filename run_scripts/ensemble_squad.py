@@ -99,13 +99,13 @@ def _read_proposals(folder: Path, contexts):
 
 
 def _read_json(path: Path):
-    from albert_tf.checkpoints import model_dir
+    from albert_tf.files import read_json
 
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} is missing: answer --predict_file with that model first."
         )
-    return model_dir.read_json(path)
+    return read_json(path)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ FLAGS = flags.FLAGS
 
 
 def main() -> None:
-    from albert_tf.checkpoints import model_dir
+    from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.config import AlbertConfig
     from albert_tf.serving import export
 
-    folder = model_dir.read(FLAGS.model)
+    folder = ModelDir.read(FLAGS.model)
     if FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
         folder = dataclasses.replace(folder, config=config)

@@ -27,18 +27,18 @@ def main():
     for name, rows in {"train": train_rows, **dev_sets, **test_sets}.items():
         if rows:
             fine_tuning_flags.print_warnings(classifier_data.warnings_of(name, rows))
-    results = fine_tuning_flags.run(
+    outcome = fine_tuning_flags.run(
         data.task(FLAGS.classifier_dropout),
         model,
         data.facts(),
         {**dev_sets, **test_sets},
         train_rows,
     )
-    if results.get("status") == "pre-empted":
+    if outcome.preempted:
         return
     folder = Path(FLAGS.output_dir)
-    for name, rows in test_sets.items():
-        for file in data.write_predictions(folder, name, rows):
+    for name in test_sets:
+        for file in data.write_predictions(folder, name, outcome.predictions[name]):
             print(f"Predictions of {name}: {file}", flush=True)
 
 

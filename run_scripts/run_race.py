@@ -25,7 +25,6 @@ def main():
     from albert_tf.tasks.multiple_choice import (
         multiple_choice as multiple_choice_multiple_choice,
     )
-    from albert_tf.training import multi_run
 
     task = multiple_choice_multiple_choice(
         race_data.TASK_NAME, race.LEVELS, FLAGS.classifier_dropout
@@ -38,13 +37,11 @@ def main():
         if rows:
             found = classification.warnings_of(name, rows.metadata["statistics"])
             fine_tuning_flags.print_warnings(found)
-    results = fine_tuning_flags.run(task, model, data.facts(), sets, train_rows)
-    if FLAGS.do_predict and results.get("status") != "pre-empted":
+    outcome = fine_tuning_flags.run(task, model, data.facts(), sets, train_rows)
+    if FLAGS.do_predict and not outcome.preempted:
         folder = Path(FLAGS.output_dir)
         files = folder / "predictions.json", folder / "test_results.tsv"
-        multiple_choice.write_predictions(
-            multi_run.read_predictions(folder, "test"), *files
-        )
+        multiple_choice.write_predictions(outcome.predictions["test"], *files)
         print(f"Answers: {files[0]}; probabilities: {files[1]}", flush=True)
 
 

@@ -29,28 +29,24 @@ def main():
     for rows in sets.values():
         questions = data.questions(rows)
     task = squad.squad_task(data.settings, questions, FLAGS.classifier_dropout)
-    results = fine_tuning_flags.run(
+    outcome = fine_tuning_flags.run(
         task, model, data.settings.to_dict(), sets, train_rows
     )
-    if results.get("status") == "pre-empted":
+    if outcome.preempted:
         return
     folder = Path(FLAGS.output_dir)
-    runs = sorted(folder.glob("run_*")) if "best_run" in results else []
-    for name, rows in sets.items():
+    for name in sets:
+        for run_name, run in outcome.runs.items():
+            predicted = run.predictions[name]
+            _write_answers(folder / run_name, predicted, questions, data.settings)
         # The folder itself has the answers of the best run.
-        for each in (*runs, folder):
-            _write_answers(each, name, rows, questions, data.settings)
+        _write_answers(folder, outcome.predictions[name], questions, data.settings)
 
 
-def _write_answers(folder, name, rows, questions, settings):
+def _write_answers(folder, predicted, questions, settings):
     """Answers of one run; a threshold that is tuned stays with its model."""
-    from albert_tf.checkpoints import beside_weights, model_dir
-    from albert_tf.files import write_json
-    from albert_tf.training import multi_run
+    from albert_tf.checkpoints import model_dir
 
-    predicted = multi_run.read_predictions(folder, name)
-    if predicted["content_sha256"] != rows.metadata["content_sha256"]:
-        raise ValueError(f"The predictions in {folder} are of other rows: run again.")
     proposals = questions.proposals(predicted)
     source = "the model's" if FLAGS.null_threshold is None else "given"
     if FLAGS.tune_threshold:
@@ -58,10 +54,7 @@ def _write_answers(folder, name, rows, questions, settings):
         best = questions.score(proposals, settings.threshold)["best_f1_thresh"]
         settings = dataclasses.replace(settings, threshold=best)
         start = folder if FLAGS.do_train else FLAGS.init_checkpoint or folder
-        weights = Path(model_dir.read(start).checkpoint).parent
-        for place in {weights, weights.parent}:
-            if (place / beside_weights.TASK_FILE).is_file():
-                write_json(place / beside_weights.TASK_FILE, settings.to_dict())
+        model_dir.replace_task(start, settings.to_dict())
     squad_data.write_answers(folder, proposals, questions, settings, source)
 
 

@@ -60,7 +60,7 @@ def forward_operations(config: AlbertConfig, length: int, predictions: int) -> i
     attention = 2 * length * hidden
     products = length * blocks * (projections + attention)
     products += length * config.type_vocab_size * embedding
-    if config.projects_embeddings:
+    if config.has_embedding_projection:
         products += length * embedding * hidden
     products += hidden**2 + 2 * hidden
     products += predictions * embedding * (hidden + config.vocab_size)

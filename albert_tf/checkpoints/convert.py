@@ -5,25 +5,25 @@ read (layouts.py) -> complete? -> grow the vocabulary -> write beside the target
 """
 
 import dataclasses
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from albert_tf.checkpoints import (
-    beside_weights,
     edit,
     formats,
     hugging_face,
     model_dir,
     model_garden,
+    output_folders,
     tensorflow_files,
     verify,
 )
+from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS
 from albert_tf.config import AlbertConfig
-from albert_tf.files import write_json
+from albert_tf.files import whole_folder, write_json
+from albert_tf.text.tokenizer import AlbertTokenizer
 
 REPORT_FILE = "conversion.json"
 _PREFIXES = {
@@ -40,7 +40,7 @@ class Conversion:
     Attributes:
       source: an output folder, or weights of any layout that `layouts` knows.
       target: new folder.
-      layout: one of `beside_weights.TARGETS`.
+      layout: one of `WRITABLE_FORMATS`.
       config: the model's shape, in the place of what lies beside the source.
       vocabulary: in the place of what lies beside the source.
       strict: whether a weight that the model or the target lacks is an error.
@@ -53,7 +53,7 @@ class Conversion:
     target: str
     layout: str
     config: AlbertConfig | None = None
-    vocabulary: beside_weights.Vocabulary | None = None
+    vocabulary: model_dir.VocabularyFile | None = None
     strict: bool = True
     multiple_choice: bool = False
     vocab_size: int | None = None
@@ -75,33 +75,23 @@ def convert(conversion: Conversion) -> dict:
       OSError: the target cannot be written.
     """
     target = Path(conversion.target).absolute()
-    if conversion.layout not in beside_weights.TARGETS:
+    if conversion.layout not in WRITABLE_FORMATS:
         raise ValueError(
             f"Cannot write the layout {conversion.layout!r}: choose one of "
-            f"{', '.join(beside_weights.TARGETS)}."
+            f"{', '.join(WRITABLE_FORMATS)}."
         )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ValueError(f"{target} is in use: convert into a new folder.")
-    source = model_dir.locate(conversion.source)
+    source = output_folders.locate_best(conversion.source)
     conversion = dataclasses.replace(conversion, source=source)
-    config = conversion.config or beside_weights.require_config(source)
+    config = conversion.config or model_dir.require_config(source)
     stored = formats.read_weights(source, config)
     stored, report = edit.complete(stored, conversion.strict, conversion.seed)
     if conversion.vocab_size:
         stored = edit.grow_vocabulary(stored, conversion.vocab_size, conversion.seed)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
+    with whole_folder(target) as partial:
         results = _write_and_check(conversion, stored, report, partial)
         write_json(partial / REPORT_FILE, results)
-        for file in partial.iterdir():
-            with open(file, "rb") as opened:
-                os.fsync(opened.fileno())
-        os.replace(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return results
 
 
@@ -160,7 +150,7 @@ def _write_and_check(conversion, stored, report, partial: Path) -> dict:
 
 def choose_vocabulary(
     conversion: Conversion, config: AlbertConfig
-) -> tuple[beside_weights.Vocabulary | None, list[str]]:
+) -> tuple[model_dir.VocabularyFile | None, list[str]]:
     """The vocabulary that travels along, and what to say about it.
 
     Raises:
@@ -169,7 +159,7 @@ def choose_vocabulary(
     """
     chosen, beside = conversion.vocabulary, None
     if not chosen or conversion.vocab_size:
-        beside = beside_weights.read_vocabulary(conversion.source)
+        beside = model_dir.read_vocabulary(conversion.source)
         chosen = chosen or beside
     if chosen is None:
         return None, [
@@ -179,26 +169,26 @@ def choose_vocabulary(
     tokenizer = chosen.tokenizer()
     if tokenizer.vocab_size > config.vocab_size:
         raise ValueError(
-            f"{chosen.file} has {tokenizer.vocab_size} pieces, the model "
+            f"{chosen.path} has {tokenizer.vocab_size} pieces, the model "
             f"{config.vocab_size}: give the model's own, or --resize_vocabulary."
         )
-    made_with = beside_weights.read_metadata(conversion.source).get("vocabulary_sha256")
+    made_with = model_dir.read_metadata(conversion.source).get("vocabulary_sha256")
     digest = tokenizer.metadata()["vocabulary_sha256"]
     if made_with not in (None, digest) and not conversion.vocab_size:
         raise ValueError(
-            f"{chosen.file} is not the vocabulary that the model was made with (its "
+            f"{chosen.path} is not the vocabulary that the model was made with (its "
             f"digest is {digest[:12]}, expected {made_with[:12]}): give that one."
         )
     if beside and chosen is not beside:
         old = beside.tokenizer()
         for index in range(old.vocab_size):
-            if tokenizer.piece_to_id(old.id_to_piece(index)) != index:
+            if tokenizer.token_to_id(old.id_to_token(index)) != index:
                 raise ValueError(
-                    f"{chosen.file} does not have {old.id_to_piece(index)!r} at "
-                    f"{index}, as {beside.file} has: append new pieces to that one."
+                    f"{chosen.path} does not have {old.id_to_token(index)!r} at "
+                    f"{index}, as {beside.path} has: append new pieces to that one."
                 )
     notes = []
-    cleaning = beside_weights.read_cleaning(conversion.source)
+    cleaning = model_dir.read_cleaning(conversion.source)
     if not conversion.vocabulary and not cleaning:
         notes.append(
             "Nothing beside the weights says how text is cleaned: taken as "
@@ -207,7 +197,7 @@ def choose_vocabulary(
         )
     if tokenizer.vocab_size < config.vocab_size:
         notes.append(
-            f"{chosen.file.name} has {tokenizer.vocab_size} pieces, the model "
+            f"{chosen.path.name} has {tokenizer.vocab_size} pieces, the model "
             f"{config.vocab_size} rows."
         )
     return chosen, notes
@@ -225,14 +215,14 @@ def _write_weights(conversion, stored, vocabulary, folder: Path) -> tuple[str, .
         tensorflow_files.write_named(prefix, {**stored.weights, **step})
     else:
         dropped = model_garden.write(prefix, stored.weights, stored.config)
-    write_json(folder / beside_weights.CONFIG_FILE, stored.config.to_dict())
+    write_json(folder / model_dir.CONFIG_FILE, stored.config.to_dict())
     if vocabulary:
-        beside_weights.write_vocabulary(folder, vocabulary)
+        model_dir.write_vocabulary(folder, vocabulary)
     else:
-        beside_weights.copy_metadata(conversion.source, folder)
-    task = beside_weights.read_task(conversion.source)
+        model_dir.copy_metadata(conversion.source, folder)
+    task = model_dir.read_task(conversion.source)
     if task:
-        write_json(folder / beside_weights.TASK_FILE, task)
+        write_json(folder / model_dir.TASK_FILE, task)
     return dropped
 
 
@@ -241,7 +231,7 @@ def _prefix(conversion, stored, folder: Path) -> str:
 
 
 def _write_hugging_face(conversion, stored, vocabulary, folder) -> tuple[str, ...]:
-    task = beside_weights.read_task(conversion.source)
+    task = model_dir.read_task(conversion.source)
     values = hugging_face.config_values(
         stored.config, _architecture(stored.weights, conversion, task)
     )
@@ -252,11 +242,20 @@ def _write_hugging_face(conversion, stored, vocabulary, folder) -> tuple[str, ..
         values["id2label"] = {str(each): label for each, label in enumerate(labels)}
         values["label2id"] = {label: each for each, label in enumerate(labels)}
     if vocabulary:
-        tokenizer = beside_weights.write_their_vocabulary(folder, vocabulary)
-        values |= beside_weights.special_ids(tokenizer)
+        tokenizer = model_dir.write_transformers_vocabulary(folder, vocabulary)
+        values |= _special_ids(tokenizer)
     tensors, dropped = hugging_face.their_weights(stored.weights, stored.config)
     hugging_face.write(folder, tensors, values)
     return dropped
+
+
+def _special_ids(tokenizer: AlbertTokenizer) -> dict[str, int]:
+    """Ids that a `config.json` of `transformers` names."""
+    return {
+        "pad_token_id": tokenizer.pad_id,
+        "bos_token_id": tokenizer.cls_id,
+        "eos_token_id": tokenizer.sep_id,
+    }
 
 
 def _architecture(

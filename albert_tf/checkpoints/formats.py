@@ -15,18 +15,17 @@ from pathlib import Path
 import numpy as np
 
 from albert_tf.checkpoints import (
-    beside_weights,
     brightmart,
     group_mapping,
     hugging_face,
+    model_dir,
     model_garden,
     tensorflow_files,
 )
+from albert_tf.checkpoints.location import Container, locate
 from albert_tf.config import AlbertConfig
 
 _HUB_PREFIX = "module/"
-# The checkpoint of a SavedModel, in its folder.
-_VARIABLES = "variables/variables"
 _RELEASED_BLOCK = "bert/encoder/transformer/group_"
 _POOLER = "bert/pooler/"
 
@@ -76,14 +75,12 @@ def read_weights(
       ValueError: a file is damaged, two layouts lie in one folder, or it is none that
         is known.
     """
-    kind, place = locate(path)
-    config = config or beside_weights.read_config(place)
-    if kind == "hugging_face":
-        return _read_hugging_face(Path(place), config)
-    folder = Path(place) if kind == "saved_model" else None
-    prefix = str(folder / _VARIABLES) if folder else place
-    source = str(folder or prefix)
-    checkpoint = tensorflow_files.open_checkpoint(prefix)
+    location = locate(path)
+    source = location.path
+    config = config or model_dir.read_config(source)
+    if location.container is Container.TRANSFORMERS:
+        return _read_hugging_face(Path(source), config)
+    checkpoint = tensorflow_files.open_checkpoint(location.prefix)
     layout = _layout_of_names(checkpoint, source)
     stored = {n.removeprefix(_HUB_PREFIX): v for n, v in checkpoint.read().items()}
     try:
@@ -92,62 +89,27 @@ def read_weights(
         elif layout == "albert_zh":
             stored = brightmart.own_weights(stored)
             if config:
-                config = brightmart.own_config(config, beside_weights.ln_type(place))
+                config = brightmart.own_config(config, model_dir.read_ln_type(source))
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
+    is_saved_model = location.container is Container.SAVED_MODEL
     return StoredWeights(
         source=source,
         layout=layout,
         weights={group_mapping.own_name(name): value for name, value in stored.items()},
         ignored=checkpoint.ignored,
         config=config,
-        global_step=tensorflow_files.read_global_step(prefix),
-        saved_model=folder,
+        global_step=tensorflow_files.read_global_step(location.prefix),
+        saved_model=Path(source) if is_saved_model else None,
     )
 
 
 def read_global_step(path: str | os.PathLike) -> int:
     """Optimizer steps that made weights; 0 where they do not say."""
-    kind, place = locate(path)
-    return tensorflow_files.read_global_step(place) if kind == "checkpoint" else 0
-
-
-def locate(path: str | os.PathLike) -> tuple[str, str]:
-    """Which weights a path names.
-
-    Returns:
-      "hugging_face" or "saved_model", and its folder; or "checkpoint", and its prefix.
-    Raises:
-      FileNotFoundError: no weights there.
-      ValueError: several checkpoints or layouts in one folder.
-    """
-    path = Path(path)
-    if path.name in ("saved_model.pb", *hugging_face.WEIGHTS_FILES):
-        path = path.parent
-    found = []
-    if any(path.glob("*.safetensors")):
-        found.append("hugging_face")
-    if (path / "saved_model.pb").is_file():
-        found.append("saved_model")
-    if any(path.glob("*.index")):
-        found.append("checkpoint")
-    if len(found) > 1:
-        raise ValueError(
-            f"{path} holds weights of several layouts ({', '.join(found)}): keep one "
-            "in a folder, or name the checkpoint by its path up to '.index'."
-        )
-    if not found and path.is_dir() and hugging_face.is_folder(path):
-        found = ["hugging_face"]
-    if found == ["saved_model"] and not Path(f"{path / _VARIABLES}.index").is_file():
-        raise FileNotFoundError(
-            f"{path} holds a saved_model.pb without its variables/: copy all of it."
-        )
-    if found in (["hugging_face"], ["saved_model"]):
-        return found[0], str(path)
-    try:
-        return "checkpoint", tensorflow_files.find_checkpoint(path)
-    except FileNotFoundError as error:
-        raise beside_weights.no_weights(path) from error
+    location = locate(path)
+    if location.container is not Container.CHECKPOINT:
+        return 0
+    return tensorflow_files.read_global_step(location.prefix)
 
 
 def _read_hugging_face(folder: Path, config: AlbertConfig | None) -> StoredWeights:

@@ -5,7 +5,6 @@ projections' are turned over, and the heads' are as they are, for the released o
 with their classes first as well. Nothing here needs `transformers` or PyTorch.
 """
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ import safetensors
 import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
+from albert_tf.files import json_bytes, read_json, write_whole
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
@@ -154,7 +154,7 @@ def their_weights(
       config: the model's shape, of equal groups (`sharing.even_groups`).
     """
     rest = dict(weights)
-    if not config.projects_embeddings:
+    if not config.has_embedding_projection:
         # Every model there has a projection: this one does nothing.
         rest[f"{_MAPPING}/kernel"] = np.eye(config.hidden_size, dtype=np.float32)
         rest[f"{_MAPPING}/bias"] = np.zeros(config.hidden_size, np.float32)
@@ -233,8 +233,7 @@ def write(
         safetensors.numpy.save_file(dict(tensors), file, {"format": "pt"})
     except safetensors.SafetensorError as error:
         raise OSError(f"{file} cannot be written: {error}.") from error
-    text = json.dumps(config_values, indent=2, ensure_ascii=False) + "\n"
-    (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
+    write_whole(folder / CONFIG_FILE, json_bytes(config_values, indent=2))
     # The library writes for the owner's eyes only.
     shutil.copymode(folder / CONFIG_FILE, file)
 
@@ -295,18 +294,3 @@ def config_values(config: AlbertConfig, architecture: str) -> dict[str, Any]:
         "classifier_dropout_prob": 0.1,
         "torch_dtype": "float32",
     }
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """A file that holds one JSON object.
-
-    Raises:
-      ValueError: it holds something else.
-    """
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file} is no JSON ({error}): copy it again.") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{file} must hold one JSON object: copy it again.")
-    return values

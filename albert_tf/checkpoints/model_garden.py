@@ -97,7 +97,7 @@ def build_encoder(config: AlbertConfig) -> tf_keras.Model:
                 f"tf-models' AlbertEncoder has one block for all layers, the model "
                 f"{name}={count}: convert it to another layout."
             )
-    if config.projects_embeddings != (config.embedding_size != config.hidden_size):
+    if config.has_embedding_projection != (config.embedding_size != config.hidden_size):
         raise ValueError(
             "tf-models' AlbertEncoder projects no embeddings where embedding_size is "
             f"hidden_size, {config.hidden_size}: convert the model to another layout."

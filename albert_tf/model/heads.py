@@ -1,25 +1,59 @@
 """Heads on the encoder, and the models that tasks train.
 
-Letters in shapes: B batch, S sequence, P predictions, E embedding, H hidden,
-V vocabulary.
+All models take a configuration and keyword arguments, and map a dict of tensors to a
+dict of tensors.
+
+Letters in shapes: B batch, S sequence, P predictions, C options, E embedding,
+H hidden, V vocabulary.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.model.dropout import HEAD_SITE, Dropout, resolve_seed
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.layers import Dropout, Initializer, LayerNorm, Projection
+from albert_tf.model.layers import Initializer, LayerNorm, Projection
+from albert_tf.model.precision import policy_scope
 
-# Of a head's dropout; the encoder counts its own from 0.
-HEAD_DROPOUT_SITE = 1 << 30
-# The score of an option that a question lacks: its share of the softmax is exactly 0,
-# and a row of nothing but such options gives no NaN.
+# The logit of an option that a question lacks: its probability is exactly 0, and a row
+# of only such options gives no NaN.
 _MISSING_LOGIT = -1e9
 
 
+class EncoderWithHeads(tf_keras.Model):
+    """Base of the models: an encoder, and the constructor arguments that all share."""
+
+    def __init__(
+        self,
+        config: AlbertConfig | Mapping[str, Any],
+        *,
+        seed: int | None = None,
+        rematerialize: str = "none",
+        **kwargs,
+    ):
+        """Makes the encoder; arguments as in `AlbertEncoder`."""
+        super().__init__(**kwargs)
+        self.encoder = AlbertEncoder(
+            config, seed=seed, rematerialize=rematerialize, dtype=self.dtype_policy
+        )
+        self._seed = seed
+
+    def _initializer(self) -> Initializer:
+        return Initializer(self.encoder.config.initializer_range, self._seed)
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments as JSON values."""
+        arguments = self.encoder.get_config()
+        names = ("config", "seed", "rematerialize", "dtype")
+        return {"name": self.name, **{name: arguments[name] for name in names}}
+
+
 class MaskedLanguageModelHead(tf_keras.layers.Layer):
-    """Scores over the vocabulary at masked positions, tied to the piece embeddings."""
+    """Logits over the vocabulary at masked positions, tied to the token embeddings."""
 
     def __init__(self, config: AlbertConfig, initializer: Initializer, **kwargs):
         super().__init__(**kwargs)
@@ -37,13 +71,20 @@ class MaskedLanguageModelHead(tf_keras.layers.Layer):
             f"{scope}/output_bias", (config.vocab_size,), 0.0
         )
 
-    def call(self, sequence_output, positions, embedding_table):
-        """Args:
+    def call(
+        self,
+        sequence_output: tf.Tensor,
+        positions: tf.Tensor,
+        embedding_table: tf.Variable,
+    ) -> tf.Tensor:
+        """Computes logits.
+
+        Args:
           sequence_output: [B, S, H].
-          positions: int32 [B, P]; only these are scored.
+          positions: int32 [B, P]; logits are computed only there.
           embedding_table: float32 [V, E].
         Returns:
-          logits, float32 [B, P, V].
+          float32 [B, P, V].
         """
         masked = tf.gather(sequence_output, positions, batch_dims=1)
         transformed = self.layer_norm(self.transform(masked))
@@ -56,18 +97,18 @@ class MaskedLanguageModelHead(tf_keras.layers.Layer):
 
 
 class SentenceOrderHead(tf_keras.layers.Layer):
-    """Two classes from the pooled output: 0 in order, 1 swapped (section 3.1)."""
+    """Two logits from the pooled output: 0 in order, 1 swapped (section 3.1)."""
 
     def __init__(self, config: AlbertConfig, initializer: Initializer, **kwargs):
         super().__init__(**kwargs)
         scope = "cls/seq_relationship"
-        # The released kernel lies with its classes first.
+        # The released kernel has its outputs on the first axis.
         self.output_weights = initializer.weights(
             f"{scope}/output_weights", (2, config.hidden_size)
         )
         self.output_bias = initializer.constant(f"{scope}/output_bias", (2,), 0.0)
 
-    def call(self, pooled_output):
+    def call(self, pooled_output: tf.Tensor) -> tf.Tensor:
         """[B, H] -> logits, float32 [B, 2]."""
         pooled = tf.cast(pooled_output, tf.float32)
         return tf.matmul(pooled, self.output_weights, transpose_b=True) + (
@@ -75,30 +116,30 @@ class SentenceOrderHead(tf_keras.layers.Layer):
         )
 
 
-class PretrainingModel(tf_keras.Model):
+@tf_keras.utils.register_keras_serializable(package="albert_tf")
+class PretrainingModel(EncoderWithHeads):
     """The encoder with the masked-language-model and sentence-order heads."""
 
-    def __init__(
-        self,
-        config: AlbertConfig,
-        seed: int | None = None,
-        rematerialize: str = "none",
-        **kwargs,
-    ):
-        """Args: as `AlbertEncoder`."""
-        super().__init__(**kwargs)
-        initializer = Initializer(config.initializer_range, seed)
-        self.encoder = AlbertEncoder(config, seed, rematerialize)
-        self.masked_lm = MaskedLanguageModelHead(config, initializer)
-        self.sentence_order = SentenceOrderHead(config, initializer)
+    def __init__(self, config: AlbertConfig | Mapping[str, Any], **kwargs):
+        """Makes all variables; arguments as in `AlbertEncoder`."""
+        super().__init__(config, **kwargs)
+        config, initializer = self.encoder.config, self._initializer()
+        with policy_scope(self.dtype_policy):
+            self.masked_lm = MaskedLanguageModelHead(config, initializer)
+            self.sentence_order = SentenceOrderHead(config, initializer)
 
-    def call(self, inputs, training=False, dropout_seed=None):
-        """Scores one batch of pretraining rows.
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool | None = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Computes the logits of a batch of pretraining rows.
 
         Args:
-          inputs: the encoder's, and `masked_lm_positions`, int32 [B, P].
-          training: whether to drop.
-          dropout_seed: as the encoder's.
+          inputs: those of the encoder, and `masked_lm_positions`, int32 [B, P].
+          training: True to apply dropout.
+          dropout_seed: as in the encoder.
         Returns:
           dict of `masked_lm_logits` float32 [B, P, V] and `sentence_order_logits`
           float32 [B, 2].
@@ -115,111 +156,136 @@ class PretrainingModel(tf_keras.Model):
 
 
 class PooledHead(tf_keras.layers.Layer):
-    """Dropout and a linear layer on the pooled output: labels, a score, an option."""
+    """Dropout and a linear layer on the pooled output: label logits or a number."""
 
     def __init__(
         self,
         config: AlbertConfig,
         initializer: Initializer,
-        outputs: int,
-        dropout: float = 0.1,
+        num_outputs: int,
+        dropout: float,
         **kwargs,
     ):
-        """Args:
-        config: the model's shape.
-        initializer: of the weights.
-        outputs: numbers that it gives.
-        dropout: probability of dropping a value of the pooled output; the original's
-          is 0.1 whatever the configuration says.
+        """Makes the variables.
+
+        Args:
+          config: the model's configuration.
+          initializer: makes the variables.
+          num_outputs: numbers for each row.
+          dropout: probability of dropping a value of the pooled output; in the original
+            it is 0.1 whatever the configuration says.
+          **kwargs: of the base class.
         """
         super().__init__(**kwargs)
         self.output_weights = initializer.weights(
-            "output_weights", (outputs, config.hidden_size)
+            "output_weights", (num_outputs, config.hidden_size)
         )
-        self.output_bias = initializer.constant("output_bias", (outputs,), 0.0)
+        self.output_bias = initializer.constant("output_bias", (num_outputs,), 0.0)
         self.dropout = Dropout(dropout)
 
-    def call(self, pooled_output, dropout_seed=None):
-        """[B, H] -> logits, float32 [B, outputs]; a seed of None drops nothing."""
+    def call(
+        self, pooled_output: tf.Tensor, seed: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """[B, H] -> logits, float32 [B, num_outputs]; a seed of None drops nothing."""
         pooled = tf.cast(pooled_output, tf.float32)
-        pooled = self.dropout(pooled, dropout_seed, HEAD_DROPOUT_SITE)
+        pooled = self.dropout(pooled, seed, HEAD_SITE)
         return tf.matmul(pooled, self.output_weights, transpose_b=True) + (
             self.output_bias
         )
 
 
-class ClassificationModel(tf_keras.Model):
-    """The encoder with a score for each label, or with one for a regression."""
+@tf_keras.utils.register_keras_serializable(package="albert_tf")
+class ClassificationModel(EncoderWithHeads):
+    """The encoder with a logit for each label, or with one number for a regression."""
 
     def __init__(
         self,
-        config: AlbertConfig,
-        outputs: int,
-        dropout: float = 0.1,
-        seed: int | None = None,
-        rematerialize: str = "none",
+        config: AlbertConfig | Mapping[str, Any],
+        *,
+        num_outputs: int,
+        head_dropout: float = 0.1,
         **kwargs,
     ):
-        """Args:
-        config: the model's shape.
-        outputs: labels; 1 for a regression.
-        dropout: as `PooledHead`.
-        seed, rematerialize: as `AlbertEncoder`.
-        """
-        super().__init__(**kwargs)
-        self.encoder = AlbertEncoder(config, seed, rematerialize)
-        initializer = Initializer(config.initializer_range, seed)
-        self.head = PooledHead(config, initializer, outputs, dropout)
-
-    def call(self, inputs, training=False, dropout_seed=None):
-        """Args: as `AlbertEncoder`'s; returns dict of `logits` float32 [B, outputs]."""
-        if training and dropout_seed is None:
-            dropout_seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)
-        encoded = self.encoder(inputs, training=training, dropout_seed=dropout_seed)
-        seed = dropout_seed if training else None
-        return {"logits": self.head(encoded["pooled_output"], seed)}
-
-
-class MultipleChoiceModel(tf_keras.Model):
-    """The encoder on every option apart, and a score from each one's pooled output."""
-
-    def __init__(
-        self,
-        config: AlbertConfig,
-        dropout: float = 0.1,
-        seed: int | None = None,
-        rematerialize: str = "none",
-        **kwargs,
-    ):
-        """Args:
-        config: the model's shape.
-        dropout: as `PooledHead`.
-        seed, rematerialize: as `AlbertEncoder`.
-        """
-        super().__init__(**kwargs)
-        self.encoder = AlbertEncoder(config, seed, rematerialize)
-        initializer = Initializer(config.initializer_range, seed)
-        self.head = PooledHead(config, initializer, 1, dropout)
-
-    def call(self, inputs, training=False, dropout_seed=None):
-        """Scores the options of a batch of questions.
+        """Makes all variables.
 
         Args:
-          inputs: dict of int32 [B, C, S], C being options: `input_ids`, `input_mask`,
-            `segment_ids`. An option whose mask is 0 throughout is missing.
-          training: whether to drop.
-          dropout_seed: as the encoder's.
+          config: as in `AlbertEncoder`.
+          num_outputs: number of labels; 1 for a regression.
+          head_dropout: probability of dropping a value of the head's input.
+          **kwargs: `seed` and `rematerialize`, as in `AlbertEncoder`.
+        """
+        super().__init__(config, **kwargs)
+        self._num_outputs, self._head_dropout = num_outputs, head_dropout
+        with policy_scope(self.dtype_policy):
+            self.head = PooledHead(
+                self.encoder.config, self._initializer(), num_outputs, head_dropout
+            )
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool | None = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Computes `logits` float32 [B, num_outputs]; arguments as in the encoder."""
+        seed = resolve_seed(training, dropout_seed)
+        encoded = self.encoder(inputs, training=training, dropout_seed=seed)
+        return {"logits": self.head(encoded["pooled_output"], seed)}
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments as JSON values."""
+        return {
+            **super().get_config(),
+            "num_outputs": self._num_outputs,
+            "head_dropout": self._head_dropout,
+        }
+
+
+@tf_keras.utils.register_keras_serializable(package="albert_tf")
+class MultipleChoiceModel(EncoderWithHeads):
+    """The encoder on every option of a question, and a logit for each option."""
+
+    def __init__(
+        self,
+        config: AlbertConfig | Mapping[str, Any],
+        *,
+        head_dropout: float = 0.1,
+        **kwargs,
+    ):
+        """Makes all variables; arguments as in `ClassificationModel`."""
+        super().__init__(config, **kwargs)
+        self._head_dropout = head_dropout
+        with policy_scope(self.dtype_policy):
+            self.head = PooledHead(
+                self.encoder.config, self._initializer(), 1, head_dropout
+            )
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool | None = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Computes the logits of the options of a batch of questions.
+
+        Args:
+          inputs: dict of int32 [B, C, S]: `input_ids`, `input_mask`, `segment_ids`. An
+            option whose mask is 0 throughout is missing.
+          training: True to apply dropout.
+          dropout_seed: as in the encoder.
         Returns:
           dict of `logits` float32 [B, C]; their softmax over C gives probabilities.
         """
-        if training and dropout_seed is None:
-            dropout_seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)
+        seed = resolve_seed(training, dropout_seed)
         names = ("input_ids", "input_mask", "segment_ids")
         shape = tf.shape(inputs["input_ids"])
         flat = {name: tf.reshape(inputs[name], [-1, shape[2]]) for name in names}
-        encoded = self.encoder(flat, training=training, dropout_seed=dropout_seed)
-        seed = dropout_seed if training else None
+        encoded = self.encoder(flat, training=training, dropout_seed=seed)
         logits = self.head(encoded["pooled_output"], seed)
         present = tf.reduce_any(inputs["input_mask"] > 0, axis=-1)
         logits = tf.where(present, tf.reshape(logits, shape[:2]), _MISSING_LOGIT)
         return {"logits": tf.ensure_shape(logits, inputs["input_ids"].shape[:2])}
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments as JSON values."""
+        return {**super().get_config(), "head_dropout": self._head_dropout}

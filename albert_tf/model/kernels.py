@@ -1,9 +1,14 @@
-"""gelu, layer normalization and attention, with their gradients."""
+"""The functions gelu, layer normalization and attention, with their gradients.
+
+Letters in shapes: B batch, S sequence, N heads, D width of a head.
+"""
+
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.model.recomputation import after, compiled_by_xla
+from albert_tf.model.recomputation import barrier, compiled_by_xla
 
 _LAYER_NORM_EPSILON = 1e-12
 # sqrt(2 / pi), and that times 0.044715: the constants of gelu's tanh form.
@@ -12,15 +17,15 @@ _GELU_CUBIC = 0.044715 * _GELU_LINEAR
 
 
 @tf.custom_gradient
-def gelu(x):
-    """The original's gelu, the tanh form; it differs from erf's by up to 4e-4.
+def gelu(x: tf.Tensor):
+    """Computes the original's gelu, the tanh form, within 4e-4 of the exact form.
 
     Args:
       x: float tensor; computed in float32 whatever its dtype.
     Returns:
-      the same shape and dtype. The gradient keeps one tensor of that kind: `x` under
-      XLA, for which computing again is free, and else the slope, since each operation
-      of TensorFlow's reads and writes memory.
+      Tensor of the same shape and dtype. The gradient keeps one tensor of that size:
+      `x` under XLA, for which recomputing costs nothing, and otherwise the slope, since
+      every single operation of TensorFlow reads and writes memory.
     """
     outputs, slope = _gelu_and_slope(x)
     if compiled_by_xla():
@@ -28,30 +33,31 @@ def gelu(x):
     return outputs, lambda upstream: upstream * slope
 
 
-def _gelu_and_slope(x):
+def _gelu_and_slope(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     values = tf.cast(x, tf.float32)
     inner = _GELU_LINEAR + _GELU_CUBIC * tf.square(values)
     share = 0.5 * tf.tanh(values * inner) + 0.5
     outputs = values * share
-    # The share's own slope is 2 share (1 - share) times that of `values * inner`.
+    # The slope of `share` is 2 share (1 - share) times that of `values * inner`.
     slope = share + (outputs - outputs * share) * (6.0 * inner - 4.0 * _GELU_LINEAR)
     return tf.cast(outputs, x.dtype), tf.cast(slope, x.dtype)
 
 
 @tf.custom_gradient
-def layer_norm(x, gamma, beta):
-    """Layer normalisation over the last axis, in float32.
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor):
+    """Normalizes over the last axis, in float32.
 
     Args:
       x: float tensor [..., size].
       gamma: float32 [size].
       beta: float32 [size].
     Returns:
-      [..., size], of the dtype of `x`. The gradient keeps `x` and two numbers a row.
+      [..., size], of the dtype of `x`. The gradient keeps `x` and two numbers of each
+      row.
     """
     values = tf.cast(x, tf.float32)
-    # Both moments in one pass, which XLA makes part of the product before it; rounding
-    # may take the difference of a constant row below 0.
+    # Both moments in one pass, which XLA fuses with the product before it. Rounding may
+    # make the difference negative in a constant row.
     mean = tf.reduce_mean(values, axis=-1, keepdims=True)
     mean_square = tf.reduce_mean(tf.square(values), axis=-1, keepdims=True)
     variance = tf.maximum(mean_square - tf.square(mean), 0.0)
@@ -64,7 +70,13 @@ def layer_norm(x, gamma, beta):
     return outputs, gradient
 
 
-def _layer_norm_gradient(x, mean, scale, gamma, upstream):
+def _layer_norm_gradient(
+    x: tf.Tensor,
+    mean: tf.Tensor,
+    scale: tf.Tensor,
+    gamma: tf.Tensor,
+    upstream: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     incoming = tf.cast(upstream, tf.float32)
     normal = (tf.cast(x, tf.float32) - mean) * scale
     inner = incoming * gamma
@@ -76,44 +88,56 @@ def _layer_norm_gradient(x, mean, scale, gamma, upstream):
     return x_gradient, gamma_gradient, tf.reduce_sum(incoming, axis=leading)
 
 
-def attend(query, key, value, mask_logits, drop, again=False):
-    """Softmax attention of every head.
+def attend(
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    mask_logits: tf.Tensor,
+    drop: Callable[[tf.Tensor], tf.Tensor],
+    recompute: bool = False,
+) -> tf.Tensor:
+    """Computes softmax attention of every head.
 
-    The gradient is written out. Softmax's needs, of each row, sum(probabilities * their
-    gradient); that is sum(context * its gradient), a pass over D numbers instead of S.
+    The gradient is written out. That of softmax needs sum(probabilities * their
+    gradient) of each row, which equals sum(context * its gradient), a pass over D
+    numbers instead of S.
 
     Args:
-      query, key, value: [B, S, N, D].
+      query: [B, S, N, D].
+      key: [B, S, N, D].
+      value: [B, S, N, D].
       mask_logits: float32 [B, 1, 1, S], added to the logits; gets no gradient.
       drop: float32 [B, N, S, S] -> the same with some zeroed, always the same ones.
-      again: whether the backward pass computes the probabilities again, from query, key
-        and a number a row, instead of keeping them.
+      recompute: True if the backward pass computes the probabilities again, from query,
+        key and one number of each row, instead of keeping them.
     Returns:
       [B, S, N, D].
     """
-    parts, axes, others = [query, key, value], "BSND", "BTND"
+    parts, axes, column_axes = [query, key, value], "BSND", "BTND"
     if not compiled_by_xla():
-        # XLA multiplies along axes wherever they stand. Off it `einsum` transposes for
-        # each product, forward and backward, so here it is done once.
+        # XLA multiplies along axes in any order. Without XLA `einsum` transposes for
+        # each product, forward and backward; here it is done once.
         parts = [tf.transpose(part, [0, 2, 1, 3]) for part in parts]
-        axes, others = "BNSD", "BNTD"
+        axes, column_axes = "BNSD", "BNTD"
     scale = query.shape[-1] ** -0.5
 
     def per_pair(rows, columns):
-        pairs = tf.einsum(f"{axes},{others}->BNST", rows, columns)
+        pairs = tf.einsum(f"{axes},{column_axes}->BNST", rows, columns)
         return tf.cast(pairs, tf.float32)
 
     def per_row(pairs, columns):
         pairs = tf.cast(pairs, columns.dtype)
-        return tf.einsum(f"BNST,{others}->{axes}", pairs, columns)
+        return tf.einsum(f"BNST,{column_axes}->{axes}", pairs, columns)
 
     def per_column(pairs, rows):
-        return tf.einsum(f"BNST,{axes}->{others}", tf.cast(pairs, rows.dtype), rows)
+        return tf.einsum(
+            f"BNST,{axes}->{column_axes}", tf.cast(pairs, rows.dtype), rows
+        )
 
     @tf.custom_gradient
     def forward(query, key, value):
         logits = per_pair(query, key) * scale + mask_logits
-        if again:
+        if recompute:
             total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
             probabilities = tf.exp(logits - total)
         else:
@@ -122,8 +146,8 @@ def attend(query, key, value, mask_logits, drop, again=False):
 
         def gradient(upstream):
             kept = probabilities
-            if again:
-                pairs = per_pair(*after(upstream, (query, key)))
+            if recompute:
+                pairs = per_pair(*barrier(upstream, (query, key)))
                 kept = tf.exp(pairs * scale + mask_logits - total)
             value_gradient = per_column(drop(kept), upstream)
             along = tf.cast(context, tf.float32) * tf.cast(upstream, tf.float32)

@@ -1,6 +1,7 @@
 """The precision of activations."""
 
 import contextlib
+from collections.abc import Iterator
 
 import tensorflow as tf
 import tf_keras
@@ -8,10 +9,22 @@ from official.modeling import performance
 
 
 @contextlib.contextmanager
-def precision_policy(name: str):
-    """Keras' policy for what is built inside, and the old one again after it."""
+def precision_policy(name: str) -> Iterator[None]:
+    """Sets Keras's global policy inside the context, and the previous one after it.
+
+    Args:
+      name: "float32" or "bfloat16", the type of activations.
+    """
+    with policy_scope(tf_keras.mixed_precision.global_policy()):
+        performance.set_mixed_precision_policy(tf.as_dtype(name))
+        yield
+
+
+@contextlib.contextmanager
+def policy_scope(policy: tf_keras.mixed_precision.Policy) -> Iterator[None]:
+    """Makes a layer's policy that of all layers that are built inside the context."""
     previous = tf_keras.mixed_precision.global_policy()
-    performance.set_mixed_precision_policy(tf.as_dtype(name))
+    tf_keras.mixed_precision.set_global_policy(policy)
     try:
         yield
     finally:

@@ -1,21 +1,21 @@
-"""Recomputation in the backward pass: memory for time."""
+"""Recomputation in the backward pass, which needs less memory and more time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
 from tensorflow.python.ops import control_flow_util
 
 
-def recompute(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
-    """`function(*inputs)`, of which the backward pass keeps the inputs alone.
+def recompute(function: Callable[..., tf.Tensor], *inputs: tf.Tensor) -> tf.Tensor:
+    """Computes `function(*inputs)`, keeping only the inputs for the backward pass.
 
     `tf.recompute_grad` saves nothing under XLA, which merges the second computation
-    with the first: there a barrier ties its inputs to the gradient that comes in.
+    with the first. Here a barrier makes the second one wait for the gradient.
 
     Args:
-      function: tensors -> one float tensor; may read variables. What else it reads gets
-        no gradient.
+      function: tensors -> one float tensor. It may read variables; other tensors that
+        it reads get no gradient.
       *inputs: float tensors.
     """
 
@@ -23,11 +23,12 @@ def recompute(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
     def forward(*arguments):
         def gradient(upstream, variables=()):
             with tf.GradientTape() as tape:
-                again = after(upstream, arguments)
-                tape.watch(again)
-                output = function(*again)
-            found = tape.gradient(output, (list(again), list(variables)), upstream)
-            return found if variables else found[0]
+                delayed = barrier(upstream, arguments)
+                tape.watch(delayed)
+                output = function(*delayed)
+            sources = (list(delayed), list(variables))
+            gradients = tape.gradient(output, sources, upstream)
+            return gradients if variables else gradients[0]
 
         return function(*arguments), gradient
 
@@ -35,13 +36,13 @@ def recompute(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
 
 
 def compiled_by_xla() -> bool:
-    """Whether XLA compiles what is being traced, as it does on TPUs."""
+    """True while tracing a function that XLA compiles, as it always does on TPUs."""
     graph = tf.compat.v1.get_default_graph()
     return control_flow_util.GraphOrParentsInXlaContext(graph)
 
 
-def after(upstream, tensors):
-    """The tensors, to be had no sooner than `upstream`."""
+def barrier(upstream: tf.Tensor, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Copies of the tensors that are available only once `upstream` is computed."""
     if compiled_by_xla():
         return xla.optimization_barrier(*tensors, upstream)[:-1]
     with tf.control_dependencies([upstream]):

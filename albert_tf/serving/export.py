@@ -8,19 +8,17 @@ import dataclasses
 import importlib.metadata
 import math
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from albert_tf import task_config as task_configs
-from albert_tf.checkpoints import formats, model_dir
+from albert_tf.checkpoints import formats
 from albert_tf.checkpoints.load import LoadReport
+from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE, ModelDir
 from albert_tf.config import AlbertConfig
-from albert_tf.files import write_json
-from albert_tf.records.sidecar import TOKENIZER_FILE
+from albert_tf.files import whole_folder, write_json
 from albert_tf.serving.create import create_served_model, load_model
 from albert_tf.serving.server_files import write_server_files
 from albert_tf.task_config import Classification, Squad, TaskConfig
@@ -54,7 +52,7 @@ class ExportedModel:
 
 
 def from_model_dir(
-    folder: model_dir.ModelFolder,
+    folder: ModelDir,
     text: bool | None = None,
     precision: str = "float32",
     threshold: float | None = None,
@@ -74,14 +72,13 @@ def from_model_dir(
     """
     if folder.config is None:
         raise FileNotFoundError(
-            f"No albert_config.json next to {folder.checkpoint}: pass "
-            "--albert_config_file."
+            f"No {CONFIG_FILE} next to {folder.checkpoint}: pass --albert_config_file."
         )
     if text is None:
         text = folder.vocabulary is not None
     tokenizer = folder.tokenizer() if text else None
     settings = tokenizer.metadata() if tokenizer else folder.tokenizer_settings
-    task_config = task_configs.from_dict(folder.task) if folder.task else None
+    task_config = folder.task_config
     if threshold is not None:
         task_config = _with_threshold(task_config, threshold)
     return ExportedModel(
@@ -90,7 +87,7 @@ def from_model_dir(
         task_config=task_config,
         tokenizer=tokenizer,
         tokenizer_settings=settings,
-        metrics=folder.scores,
+        metrics=folder.metrics,
         precision=precision,
     )
 
@@ -147,7 +144,7 @@ def export_model(
         tf.saved_model.save(served.to_module(), str(partial), served.signatures)
         extra = partial / "assets.extra"
         extra.mkdir(exist_ok=True)
-        write_json(extra / "albert_config.json", exported.config.to_dict())
+        write_json(extra / CONFIG_FILE, exported.config.to_dict())
         if exported.tokenizer_settings:
             write_json(extra / TOKENIZER_FILE, dict(exported.tokenizer_settings))
         write_json(extra / MODEL_CARD, model_card(exported))
@@ -167,15 +164,12 @@ def _new_version(export_dir: Path, version: int) -> Iterator[tuple[Path, Path]]:
         raise ValueError(f"{folder} is in use: export another version.")
     is_new = not export_dir.is_dir()
     export_dir.mkdir(parents=True, exist_ok=True)
-    partial = export_dir / f".{folder.name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
     try:
-        yield folder, partial
-        os.rename(partial, folder)
+        with whole_folder(folder) as partial:
+            yield folder, partial
     except tf.errors.OpError as error:
         raise OSError(f"{folder} cannot be written: {error.message}.") from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
         if is_new and not any(export_dir.iterdir()):
             export_dir.rmdir()
 

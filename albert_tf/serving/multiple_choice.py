@@ -130,7 +130,7 @@ class ServedMultipleChoice(ServedModel):
 
     def _last_tokens(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         """Keeps the last `max_qa_length` tokens of question and option."""
-        room = self.max_seq_length - packing.SPECIAL_PIECES_OF_PAIR
+        room = self.max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
         longest = min(self.task_config.max_qa_length or room, room)
         first = tf.maximum(ids.row_lengths() - longest, 0)
         positions = tf.ragged.range(first, ids.row_lengths())

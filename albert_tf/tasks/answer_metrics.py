@@ -1,48 +1,56 @@
-"""Predictions of question answering -> answers and their scores, in percent, by the
-official scorers.
+"""Metrics of question answering, in percent, by the official scorers.
 
 Answers are compared after lower-casing and without punctuation and English articles;
 of several gold answers the best match counts.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
-from albert_tf.tasks.answers import AnswerRules, Proposals, best_threshold, propose
+from albert_tf.task_config import Squad
+from albert_tf.tasks.answers import Proposals, best_threshold, propose
+from albert_tf.tasks.base import Arrays
 
-Golds = Mapping[str, Sequence[str]]
+# Question id -> gold answers.
+Golds: TypeAlias = Mapping[str, Sequence[str]]
 
 
 class QuestionSet:
-    """The questions of a file, whose answers the predictions for its rows hold."""
+    """The questions of a file, and the rows that were made of them."""
 
     def __init__(
         self,
         rows: Sequence[Mapping[str, Any]],
         contexts: Mapping[str, str],
         golds: Golds | None,
-        rules: AnswerRules,
+        task_config: Squad,
     ):
-        """Args:
-        rows: `records.squad_features` with places, R of them.
-        contexts: question id -> text of its paragraph.
-        golds: question id -> gold answers; None: nobody knows them.
-        rules: what may be an answer.
-        """
-        self._rows, self._contexts, self._rules = rows, contexts, rules
-        self._golds = golds
+        """Keeps what is needed to answer and to score the questions.
 
-    def proposals(self, predicted: Mapping[str, np.ndarray]) -> Proposals:
-        """Answers from what was predicted for all rows, in their order, as `propose`
-        takes it."""
-        return propose(self._rows, predicted, self._contexts, self._rules)
+        Args:
+          rows: `records.features.squad_features` with places, R of them.
+          contexts: question id -> text of its paragraph.
+          golds: question id -> gold answers; None: they are unknown.
+          task_config: which spans may be answers.
+        """
+        self._rows, self._contexts, self._golds = rows, contexts, golds
+        self._task_config = task_config
+
+    def proposals(self, predictions: Arrays) -> Proposals:
+        """Answers from the predictions of all rows, in their order; see `propose`."""
+        return propose(self._rows, predictions, self._contexts, self._task_config)
 
     def score(self, proposals: Proposals, threshold: float) -> dict[str, float]:
-        """v1.1: `score_v1`. v2.0: `score_v2` at a threshold, and `best_thresholds`.
-        Without gold answers: nothing."""
+        """Metrics of v1.1, `score_v1`, or of v2.0, `score_v2` and `best_thresholds`.
+
+        Args:
+          proposals: answers to all questions.
+          threshold: v2.0: decides which questions are answered.
+        Returns:
+          Name -> value; empty without gold answers.
+        """
         if self._golds is None:
             return {}
         predictions = proposals.predictions(threshold)
@@ -57,7 +65,7 @@ class QuestionSet:
 
 
 def score_v1(golds: Golds, predictions: Mapping[str, str]) -> dict[str, float]:
-    """`exact_match` and `f1` of SQuAD v1.1.
+    """Computes `exact_match` and `f1` of SQuAD v1.1.
 
     Args:
       golds: question id -> gold answers, at least one each.
@@ -71,46 +79,49 @@ def score_v1(golds: Golds, predictions: Mapping[str, str]) -> dict[str, float]:
             raise ValueError(
                 f"Question {question!r} has no gold answer: score it as v2.0."
             )
-    scores = squad_evaluate_v1_1.evaluate(_as_dataset(golds), predictions)
+    metrics = squad_evaluate_v1_1.evaluate(_as_dataset(golds), predictions)
     return {
-        "exact_match": 100.0 * scores["exact_match"],
-        "f1": 100.0 * scores["final_f1"],
+        "exact_match": 100.0 * metrics["exact_match"],
+        "f1": 100.0 * metrics["final_f1"],
     }
 
 
 def score_v2(golds: Golds, predictions: Mapping[str, str]) -> dict[str, float]:
-    """`exact` and `f1` of SQuAD v2.0, of all questions and as `HasAns_*`, `NoAns_*` of
-    those with and without an answer (where there are any).
+    """Computes `exact` and `f1` of SQuAD v2.0.
+
+    They are computed of all questions and, as `HasAns_*` and `NoAns_*`, of those with
+    and without an answer (where there are any).
 
     Args:
       golds: question id -> gold answers; none if it has no answer.
-      predictions: question id -> answer, "" for none, for all of them. A threshold has
-        been applied already; the scorer gets no scores, so that its own one is idle.
+      predictions: question id -> answer, "" for none, for all of them. The threshold
+        has already been applied; the scorer gets no null scores, so that it applies
+        none of its own.
     Raises:
       ValueError: a question lacks a prediction.
     """
     _check_all_predicted(golds, predictions)
-    scores = squad_evaluate_v2_0.evaluate(_as_dataset(golds), predictions)
+    metrics = squad_evaluate_v2_0.evaluate(_as_dataset(golds), predictions)
     names = [
         f"{group}{name}"
         for group in ("", "HasAns_", "NoAns_")
         for name in ("exact", "f1", "total")
     ]
-    return {name: scores[name] for name in names if name in scores}
+    return {name: metrics[name] for name in names if name in metrics}
 
 
 def best_thresholds(
     golds: Golds, texts: Mapping[str, str], null_scores: Mapping[str, float]
 ) -> dict[str, float]:
-    """The thresholds best for this very file, and the scores that they would give.
+    """Finds the thresholds best for this very file, and the metrics under them.
 
-    Such scores say what a model could reach, as the official script reports them; the
-    threshold for other files is one that was tuned on the development set.
+    Such metrics are an upper bound, as the official script reports it; for other files
+    use the threshold that was tuned on the development set.
 
     Args:
       golds: question id -> gold answers; none if it has no answer.
       texts: question id -> the model's best text, whether or not it would answer.
-      null_scores: question id -> see `answers.py`.
+      null_scores: question id -> null score, see `answers.py`.
     Returns:
       `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`.
     """
@@ -118,18 +129,19 @@ def best_thresholds(
     answered = [_score_one(golds[q], texts[q]) for q in golds]
     empty = [_score_one(golds[q], "") for q in golds]
     scores = [null_scores[question] for question in golds]
-    result = {}
+    metrics = {}
     for index, name in enumerate(("exact", "f1")):
         best, threshold = best_threshold(
             scores, [pair[index] for pair in answered], [pair[index] for pair in empty]
         )
-        result |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
-    return result
+        metrics |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
+    return metrics
 
 
 def _score_one(golds: Sequence[str], text: str) -> tuple[float, float]:
-    scores = squad_evaluate_v2_0.evaluate(_as_dataset({"": golds}), {"": text})
-    return scores["exact"], scores["f1"]
+    """`exact` and `f1` of one answer."""
+    metrics = squad_evaluate_v2_0.evaluate(_as_dataset({"": golds}), {"": text})
+    return metrics["exact"], metrics["f1"]
 
 
 def _as_dataset(golds: Golds) -> list[dict[str, Any]]:

@@ -1,47 +1,30 @@
-"""Scored spans and the places of their pieces -> answers, n-best lists, thresholds.
+"""Answers of question answering: from scored spans to texts, n-best lists, thresholds.
 
-Every question gets an answer, from whichever of its windows; "" says that there is
-none, and its n-best list then says why.
+Every question gets an answer from one of its windows, or "" if there is none; its
+n-best list then says why.
 
-v2.0 asks whether to answer at all. A question's null score is a logit: the higher, the
-likelier it has no answer (the original calls it a log odds). One comparison decides,
-here, when a threshold is tuned and when it is used: answer if null score < threshold.
-The original tunes with <= and answers with <, so the very question that defines the
-threshold goes wrong, and it reports with a second, fixed threshold of 1.0.
+In v2.0 a question may have no answer. Its null score is a logit: the higher, the
+likelier it has no answer (the original calls it log odds). One comparison decides, when
+a threshold is tuned and when it is used: a question is answered if its null score is
+below the threshold. The original tunes with <= and answers with <, so that it is wrong
+about the very question that defines the threshold, and it reports metrics under a
+second, fixed threshold of 1.0.
 """
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
-# Half of a chance that there is no answer: what a model means if nothing is tuned.
-DEFAULT_THRESHOLD = 0.0
-# Scores of what may not be chosen lie near -1e30; real ones never come near this.
+from albert_tf.task_config import Squad
+
+# Spans that may not be chosen score about -1e30; real scores are far above this bound.
 NO_SCORE = -1e20
 
-
-@dataclasses.dataclass(frozen=True)
-class AnswerRules:
-    """What may be an answer, with the original's defaults.
-
-    Attributes:
-      n_best_size: most answers of a question in its list.
-      max_answer_length: most pieces of an answer.
-    """
-
-    n_best_size: int = 20
-    max_answer_length: int = 30
-
-    def __post_init__(self):
-        for field in dataclasses.fields(self):
-            if getattr(self, field.name) < 1:
-                raise ValueError(
-                    f"{field.name} must be at least 1. "
-                    f"Received {getattr(self, field.name)}."
-                )
+# A text's best span in a question's windows: score and range of characters.
+_Span: TypeAlias = tuple[float, int, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +32,7 @@ class Candidate:
     """A possible answer.
 
     Attributes:
-      text: as the paragraph has it.
+      text: text as it stands in the paragraph.
       start, end: half-open range of characters in the paragraph.
       score: v1.1: start logit + end logit; v2.0: sum of their log probabilities; of
         several models: log of the mean probability.
@@ -65,7 +48,7 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Proposals:
-    """What a model, or several, have to say on a set of questions.
+    """Answers that a model, or several, propose to the questions of a data set.
 
     Attributes:
       candidates: question id -> distinct texts, best first; empty: see `reasons`.
@@ -80,16 +63,16 @@ class Proposals:
     def best_texts(self) -> dict[str, str]:
         """Question id -> the likeliest text, "" without candidates; no threshold."""
         return {
-            question: found[0].text if found else ""
-            for question, found in self.candidates.items()
+            question: candidates[0].text if candidates else ""
+            for question, candidates in self.candidates.items()
         }
 
-    def predictions(self, threshold: float = DEFAULT_THRESHOLD) -> dict[str, str]:
+    def predictions(self, threshold: float = Squad.threshold) -> dict[str, str]:
         """Question id -> answer, "" for none, as `predictions.json` has it.
 
         Args:
-          threshold: what null scores are compared with, -inf and inf included; without
-            null scores (v1.1) it has no effect.
+          threshold: value that null scores are compared with, which may be -inf or inf;
+            without null scores (v1.1) it has no effect.
         """
         texts = self.best_texts()
         if self.null_scores is None:
@@ -102,8 +85,8 @@ class Proposals:
     def n_best(self) -> dict[str, list[dict[str, Any]]]:
         """Question id -> its candidates, as `nbest_predictions.json` has them."""
         listed = {
-            question: [dataclasses.asdict(candidate) for candidate in found]
-            for question, found in self.candidates.items()
+            question: [dataclasses.asdict(candidate) for candidate in candidates]
+            for question, candidates in self.candidates.items()
         }
         for question, reason in self.reasons.items():
             listed[question] = [{"text": "", "probability": 0.0, "reason": reason}]
@@ -114,52 +97,57 @@ def propose(
     rows: Iterable[Mapping[str, Any]],
     outputs: Mapping[str, np.ndarray],
     contexts: Mapping[str, str],
-    rules: AnswerRules,
+    task_config: Squad,
 ) -> Proposals:
-    """Answers from the spans that a model found in each window.
+    """Makes answers from the spans that a model found in each window.
 
-    A span counts if it lies in the paragraph, is not longer than allowed, and starts
+    A span is valid if it lies in the paragraph, is not longer than allowed, and starts
     where its window shows most context.
 
     Args:
-      rows: `records.squad_features`, R of them.
+      rows: `records.features.squad_features` with places, R of them.
       outputs: in the order of the rows: `span_starts`, `span_ends` int [R, K],
         inclusive positions in the row; `span_scores` float [R, K]; for v2.0
-        `no_answer_logits` float [R], of which a question takes its windows' lowest.
+        `no_answer_logits` float [R]. The null score of a question is the lowest logit
+        of its windows.
       contexts: question id -> text of its paragraph.
-      rules: what may be an answer.
+      task_config: lengths of n-best lists and of answers.
     Raises:
-      ValueError: a question of `contexts` has no row, or a row is of none of them.
+      ValueError: a question of `contexts` has no row, or a row belongs to none of them.
     """
-    found: dict[str, dict[str, tuple]] = {question: {} for question in contexts}
+    spans: dict[str, dict[str, _Span]] = {question: {} for question in contexts}
     null_scores: dict[str, float] = {}
-    has_pieces: dict[str, bool] = {}
+    has_tokens: dict[str, bool] = {}
     for index, row in enumerate(rows):
         question = bytes(np.asarray(row["question_id"]).item()).decode()
         if question not in contexts:
             raise ValueError(
-                f"Rows have a question {question!r} that the file has not: make them "
-                "of this file again."
+                f"Rows have a question {question!r} that the file has not: make the "
+                "rows of this file again."
             )
-        has_pieces[question] = has_pieces.get(question, False) or bool(
+        has_tokens[question] = has_tokens.get(question, False) or bool(
             np.any(row["token_is_max_context"])
         )
-        spans = [
+        row_outputs = [
             outputs[f"span_{name}"][index] for name in ("starts", "ends", "scores")
         ]
-        _collect(found[question], row, spans, contexts[question], rules)
+        valid = _valid_spans(row, row_outputs, task_config.max_answer_length)
+        _keep_best(spans[question], valid, contexts[question])
         if "no_answer_logits" in outputs:
             logit = float(outputs["no_answer_logits"][index])
             null_scores[question] = min(logit, null_scores.get(question, math.inf))
-    missing = contexts.keys() - has_pieces.keys()
+    missing = contexts.keys() - has_tokens.keys()
     if missing:
         raise ValueError(
             f"{len(missing)} questions have no row, {min(missing)!r} among them: make "
             "the rows of this file again."
         )
-    candidates = {q: _best(spans, rules.n_best_size) for q, spans in found.items()}
+    candidates = {
+        question: _candidates(found, task_config.n_best_size)
+        for question, found in spans.items()
+    }
     reasons = {
-        question: "no valid span" if has_pieces[question] else "empty paragraph"
+        question: "no valid span" if has_tokens[question] else "empty paragraph"
         for question, best in candidates.items()
         if not best
     }
@@ -167,26 +155,35 @@ def propose(
     return Proposals(candidates, null_scores if has_null_scores else None, reasons)
 
 
-def _collect(found, row, spans, context, rules) -> None:
-    """Keeps the best span of each text among those of one window that are valid."""
-    starts, ends, scores = spans
+def _valid_spans(
+    row: Mapping[str, Any], row_outputs: Sequence[np.ndarray], max_answer_length: int
+) -> Iterator[_Span]:
+    """The spans of one window that may be answers."""
+    starts, ends, scores = row_outputs
     length = len(row["token_is_max_context"])
     may_start = np.asarray(row["token_is_max_context"]) == 1
     may_end = np.asarray(row["p_mask"]) == 0
-    pieces = ends - starts + 1
+    tokens = ends - starts + 1
     valid = (starts < length) & (ends < length) & (scores > NO_SCORE)
-    valid &= (pieces >= 1) & (pieces <= rules.max_answer_length)
+    valid &= (tokens >= 1) & (tokens <= max_answer_length)
     valid[valid] = may_start[starts[valid]] & may_end[ends[valid]]
     for start, end, score in zip(
         starts[valid], ends[valid], scores[valid], strict=True
     ):
-        place = int(row["piece_starts"][start]), int(row["piece_ends"][end])
-        text = context[slice(*place)]
+        yield float(score), int(row["piece_starts"][start]), int(row["piece_ends"][end])
+
+
+def _keep_best(found: dict[str, _Span], spans: Iterable[_Span], context: str) -> None:
+    """Adds spans under their texts; of each text the best span is kept."""
+    for span in spans:
+        score, start, end = span
+        text = context[start:end]
         if text and (text not in found or score > found[text][0]):
-            found[text] = (float(score), *place)
+            found[text] = span
 
 
-def _best(found: Mapping[str, tuple], n_best_size: int) -> list[Candidate]:
+def _candidates(found: Mapping[str, _Span], n_best_size: int) -> list[Candidate]:
+    """The best texts as candidates, best first."""
     best = sorted(found.items(), key=lambda item: (-item[1][0], *item[1][1:]))
     best = best[:n_best_size]
     if not best:
@@ -200,9 +197,14 @@ def _best(found: Mapping[str, tuple], n_best_size: int) -> list[Candidate]:
 
 
 def average(proposals: Sequence[Proposals], n_best_size: int) -> Proposals:
-    """An ensemble's answers (section 4.9): a text's probability is its mean over the
-    models, 0 where a model does not propose it; null scores are averaged as they are.
+    """Averages the answers of several models (section 4.9 of the paper).
 
+    A text's probability is its mean over the models, counted as 0 where a model does
+    not propose it; null scores are averaged as they are.
+
+    Args:
+      proposals: answers of each model.
+      n_best_size: most answers in a question's list.
     Raises:
       ValueError: no model, models of other questions, or of both versions of SQuAD.
     """
@@ -219,14 +221,14 @@ def average(proposals: Sequence[Proposals], n_best_size: int) -> Proposals:
             )
     candidates = {
         question: _average_candidates(
-            [each.candidates[question] for each in proposals], n_best_size
+            [model.candidates[question] for model in proposals], n_best_size
         )
         for question in first.candidates
     }
     null_scores = None
     if first.null_scores is not None:
         null_scores = {
-            question: sum(each.null_scores[question] for each in proposals)
+            question: sum(model.null_scores[question] for model in proposals)
             / len(proposals)
             for question in first.candidates
         }
@@ -234,10 +236,12 @@ def average(proposals: Sequence[Proposals], n_best_size: int) -> Proposals:
     return Proposals(candidates, null_scores, reasons)
 
 
-def _average_candidates(lists, n_best_size: int) -> list[Candidate]:
+def _average_candidates(
+    lists: Sequence[Sequence[Candidate]], n_best_size: int
+) -> list[Candidate]:
     totals: dict[str, float] = {}
     likeliest: dict[str, Candidate] = {}
-    for candidate in (candidate for found in lists for candidate in found):
+    for candidate in (candidate for candidates in lists for candidate in candidates):
         text = candidate.text
         totals[text] = totals.get(text, 0.0) + candidate.probability / len(lists)
         if text not in likeliest or (
@@ -248,7 +252,7 @@ def _average_candidates(lists, n_best_size: int) -> list[Candidate]:
     return [
         dataclasses.replace(
             likeliest[text],
-            # A probability so small that it is 0 has a score, too.
+            # A probability that was rounded to 0 still gets a finite score.
             score=math.log(max(totals[text], np.finfo(np.float64).tiny)),
             probability=totals[text],
         )
@@ -257,8 +261,10 @@ def _average_candidates(lists, n_best_size: int) -> list[Candidate]:
 
 
 def is_answered(null_score: float, threshold: float) -> bool:
-    """Whether a question is answered; the only comparison of the two. Not if the score
-    is not a number."""
+    """True if a question is answered; never if its null score is NaN.
+
+    This is the only place that compares the two.
+    """
     return null_score < threshold
 
 
@@ -267,28 +273,28 @@ def best_threshold(
     if_answered: Sequence[float],
     if_not: Sequence[float],
 ) -> tuple[float, float]:
-    """The threshold under which questions score best.
+    """Finds the threshold under which the mean metric of questions is highest.
 
     It lies between two null scores, below all (-inf: answer none) or above all (inf:
-    answer all). Of several equally good ones it is the lowest. In float32 as in float64
-    it is on the same side of every score.
+    answer all). Of several equally good thresholds it is the lowest. In float32 as in
+    float64 it is on the same side of every null score.
 
     Args:
       null_scores: float32 values [Q].
-      if_answered: what each question scores if it is answered, [Q].
-      if_not: what it scores with "", [Q].
+      if_answered: metric of each question if it is answered, [Q].
+      if_not: metric of each question if its answer is "", [Q].
     Returns:
-      the mean score, and the threshold.
+      (mean metric, threshold).
     """
     scores = np.asarray(null_scores, np.float64)
     gains = np.asarray(if_answered, np.float64) - np.asarray(if_not, np.float64)
-    # Not a number, or infinite: no threshold answers it.
+    # No threshold answers a question whose null score is NaN or infinite.
     finite = scores < math.inf
     distinct, group = np.unique(scores[finite], return_inverse=True)
-    # Sum of scores if the questions of the lowest 0, 1, ... groups are answered.
+    # Sum of metrics if the questions of the lowest 0, 1, ... groups are answered.
     group_gains = np.bincount(group, gains[finite], minlength=len(distinct))
     totals = np.sum(if_not) + np.concatenate([[0.0], np.cumsum(group_gains)])
-    # Sums of the same numbers in another order differ in their last digits.
+    # Sums of the same numbers in different orders differ in their last digits.
     answered = int(np.argmax(totals > totals.max() - 1e-9))
     return float(totals[answered]) / len(scores), _threshold_above(distinct, answered)
 

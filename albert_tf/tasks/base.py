@@ -1,16 +1,18 @@
-"""Tasks as data: what the one loop of `training.py` needs to know about each.
+"""`Task`: everything that the training loop needs to know about one task.
 
-A new task is a new value here, never a new loop.
+A new task is a new value of this class; the loop does not change.
 """
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import tensorflow as tf
 import tf_keras
 
-from albert_tf.config import AlbertConfig
+Tensors: TypeAlias = Mapping[str, tf.Tensor]
+Arrays: TypeAlias = Mapping[str, np.ndarray]
 
 
 class WeightedMean(NamedTuple):
@@ -21,8 +23,8 @@ class WeightedMean(NamedTuple):
       weights: batch -> float32 tensor of the same shape.
     """
 
-    values: Callable[[Mapping, Mapping], Any]
-    weights: Callable[[Mapping], Any]
+    values: Callable[[Tensors, Tensors], tf.Tensor]
+    weights: Callable[[Tensors], tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,24 +32,25 @@ class Task:
     """One task.
 
     Attributes:
-      name: as reports call it.
-      build_model: (model configuration, seed, rematerialize) -> model whose call takes
-        a batch.
+      name: name of the task in reports.
+      build_model: (model configuration, seed=..., rematerialize=...) -> model, which is
+        called with a batch; the keywords are those of `AlbertEncoder`.
+      losses: name -> loss; training minimizes the sum of their means.
+      best_metric: metric that the best checkpoint is chosen by; higher is better.
+      metrics: name -> metric; evaluation reports them and the losses.
       read_batch: features as parsed from records -> the batch under the code's names.
-      losses: name -> loss; training minimises the sum of their means.
-      metrics: name -> score; evaluation reports them and the losses.
-      best_metric: the score that the best checkpoint is chosen by; higher is better.
-      predictions: (outputs, batch) -> name -> tensor [B, ...], what is kept of each row
-        when a set is evaluated or predicted; sizes after B are those of every batch.
-        None: nothing.
-      score: those of all rows, in their order -> more scores; computed on the host.
+      predictions: (outputs, batch) -> name -> tensor [B, ...], the values to keep for
+        each row that is evaluated or predicted; sizes after B are the same in every
+        batch. None: nothing is kept.
+      host_metrics: predictions of all rows, in their order -> more metrics, computed
+        on the host. None: there are no more.
     """
 
     name: str
-    build_model: Callable[[AlbertConfig, int, str], tf_keras.Model]
-    read_batch: Callable[[Mapping], dict]
+    build_model: Callable[..., tf_keras.Model]
     losses: Mapping[str, WeightedMean]
-    metrics: Mapping[str, WeightedMean]
     best_metric: str
-    predictions: Callable[[Mapping, Mapping], dict] | None = None
-    score: Callable[[Mapping[str, np.ndarray]], dict[str, float]] | None = None
+    metrics: Mapping[str, WeightedMean] = dataclasses.field(default_factory=dict)
+    read_batch: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    predictions: Callable[[Tensors, Tensors], dict[str, tf.Tensor]] | None = None
+    host_metrics: Callable[[Arrays], dict[str, float]] | None = None

@@ -1,96 +1,57 @@
-"""Classification and regression tasks."""
+"""The classification task: labels for one text or a pair of texts."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.model.heads import ClassificationModel
-from albert_tf.tasks import losses, metrics
-from albert_tf.tasks.base import Task, WeightedMean
+from albert_tf.task_config import Classification
+from albert_tf.tasks import losses
+from albert_tf.tasks.base import Arrays, Task, Tensors, WeightedMean
+from albert_tf.tasks.metrics import METRICS
 
 
-def classification(
-    name: str,
-    labels: Sequence[str],
-    scores: Sequence[str] = ("eval_accuracy",),
-    dropout: float = 0.1,
-) -> Task:
-    """Which of some labels one or two texts have.
+def classification_task(task_config: Classification, dropout: float) -> Task:
+    """Builds the task of telling which label a row has.
 
     Its predictions are `probabilities` float32 [R, labels] and `label_ids`.
 
     Args:
-      name: as reports call it.
-      labels: their names; a row's `label_ids` is an index.
-      scores: of `metrics.SCORES`; the first one chooses the best checkpoint.
-      dropout: of the head.
+      task_config: labels and metrics.
+      dropout: probability of dropping a value of the head's input.
     """
-
-    def build_model(config, seed, rematerialize):
-        return ClassificationModel(config, len(labels), dropout, seed, rematerialize)
-
-    def predictions(outputs, batch):
-        probabilities = tf.nn.softmax(outputs["logits"])
-        return {"probabilities": probabilities, "label_ids": batch["label_ids"]}
-
-    def score(predicted):
-        return score_classes(predicted, scores)
-
     return Task(
-        name=name,
-        build_model=build_model,
-        read_batch=dict,
+        name=task_config.task_name,
+        build_model=functools.partial(
+            ClassificationModel,
+            num_outputs=len(task_config.labels),
+            head_dropout=dropout,
+        ),
         losses={"loss": WeightedMean(losses.classification, losses.row_weights)},
-        metrics={},
-        best_metric=scores[0],
-        predictions=predictions,
-        score=score,
+        best_metric=task_config.metrics[0],
+        predictions=_predictions,
+        host_metrics=functools.partial(label_metrics, names=task_config.metrics),
     )
 
 
-def score_classes(
-    predicted: Mapping[str, np.ndarray], scores: Sequence[str]
-) -> dict[str, float]:
-    """Scores of `probabilities` [R, labels] against `label_ids` [R], and how many
-    labels are predicted at all: of a model that has collapsed, one."""
-    classes = predicted["probabilities"].argmax(axis=-1)
-    labels = predicted["label_ids"]
-    found = {name: float(metrics.SCORES[name](labels, classes)) for name in scores}
-    return {**found, "predicted_labels": len(np.unique(classes))}
+def _predictions(outputs: Tensors, batch: Tensors) -> dict[str, tf.Tensor]:
+    probabilities = tf.nn.softmax(outputs["logits"])
+    return {"probabilities": probabilities, "label_ids": batch["label_ids"]}
 
 
-def regression(name: str, dropout: float = 0.1) -> Task:
-    """A number for one or two texts (STS-B's similarity, for instance).
-
-    Its predictions are `values` float32 [R] and `label_ids`.
+def label_metrics(predictions: Arrays, names: Sequence[str]) -> dict[str, float]:
+    """Computes metrics of `probabilities` [R, labels] against `label_ids` [R].
 
     Args:
-      name: as reports call it.
-      dropout: of the head.
+      predictions: of all rows.
+      names: keys of `METRICS`.
+    Returns:
+      These metrics, and `predicted_labels`, the number of different labels that are
+      predicted: 1 for a model that has collapsed.
     """
-
-    def build_model(config, seed, rematerialize):
-        return ClassificationModel(config, 1, dropout, seed, rematerialize)
-
-    def predictions(outputs, batch):
-        return {"values": outputs["logits"][:, 0], "label_ids": batch["label_ids"]}
-
-    return Task(
-        name=name,
-        build_model=build_model,
-        read_batch=dict,
-        losses={"loss": WeightedMean(losses.regression, losses.row_weights)},
-        metrics={},
-        best_metric="pearson",
-        predictions=predictions,
-        score=score_values,
-    )
-
-
-def score_values(predicted: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Correlations of `values` [R] with `label_ids` [R]."""
-    return {
-        name: float(metrics.SCORES[name](predicted["label_ids"], predicted["values"]))
-        for name in ("pearson", "spearman")
-    }
+    predicted = predictions["probabilities"].argmax(axis=-1)
+    labels = predictions["label_ids"]
+    metrics = {name: float(METRICS[name](labels, predicted)) for name in names}
+    return {**metrics, "predicted_labels": len(np.unique(predicted))}

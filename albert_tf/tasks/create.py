@@ -1,7 +1,5 @@
 """Builds the task that a task configuration describes."""
 
-import dataclasses
-
 from albert_tf.task_config import (
     Classification,
     MultipleChoice,
@@ -10,27 +8,30 @@ from albert_tf.task_config import (
     TaskConfig,
 )
 from albert_tf.tasks.base import Task
-from albert_tf.tasks.classification import classification, regression
-from albert_tf.tasks.multiple_choice import multiple_choice
-from albert_tf.tasks.squad import SquadSettings, squad_task
+from albert_tf.tasks.classification import classification_task
+from albert_tf.tasks.multiple_choice import multiple_choice_task
+from albert_tf.tasks.regression import regression_task
+from albert_tf.tasks.squad import squad_task
 
 
 def create_task(task_config: TaskConfig, dropout: float = 0.0) -> Task:
     """Builds a task.
 
     Args:
-      task_config: what the model is for. SQuAD's task scores nothing, which needs the
-        questions: see `albert_tf.tasks.squad.squad_task`.
+      task_config: what the model is for. The task of SQuAD has no `host_metrics`,
+        which need the questions: see `albert_tf.tasks.squad.squad_task`.
       dropout: probability of dropping a value of the head's input in training.
     """
     match task_config:
-        case Classification(name, labels, metrics):
-            return classification(name, labels, metrics, dropout)
-        case Regression(name):
-            return regression(name, dropout)
-        case MultipleChoice(name, levels):
-            return multiple_choice(name, levels, dropout)
+        case Classification():
+            return classification_task(task_config, dropout)
+        case Regression():
+            return regression_task(task_config, dropout)
+        case MultipleChoice():
+            return multiple_choice_task(task_config, dropout)
         case Squad():
-            settings = SquadSettings(**dataclasses.asdict(task_config))
-            return squad_task(settings, head_dropout=dropout)
-    raise TypeError(f"No task is known for {task_config!r}: pass a task configuration.")
+            return squad_task(task_config, dropout)
+    raise TypeError(
+        f"A task is built from a task configuration. Received {task_config!r}: pass a "
+        "value of albert_tf.task_config."
+    )

@@ -4,17 +4,19 @@ A loss over a global batch is sum(values * weights) / sum(weights), with both su
 over all replicas and all micro-batches, never a mean of means. Weights depend on the
 batch alone, so that their sum is known before the forward pass.
 
-Letters in shapes: B batch, P predictions, V vocabulary.
+Letters in shapes: B batch, P predictions, V vocabulary, C options.
 """
 
 import tensorflow as tf
 
-# A batch of padding rows alone has no weight; its loss is 0 then, not NaN.
+from albert_tf.tasks.base import Tensors
+
+# The sum of weights is 0 in a batch of padding rows; its loss is then 0, not NaN.
 _SMALLEST_WEIGHT = 1e-5
 
 
-def masked_lm(outputs, batch):
-    """Cross-entropy of the masked pieces, unweighted.
+def masked_lm(outputs: Tensors, batch: Tensors) -> tf.Tensor:
+    """Cross-entropy of the masked tokens, unweighted.
 
     Args:
       outputs: `masked_lm_logits` float32 [B, P, V].
@@ -27,13 +29,13 @@ def masked_lm(outputs, batch):
     )
 
 
-def masked_lm_weights(batch):
-    """Weights of masked pieces, float32 [B, P]: 1, or 0 for what pads row or batch."""
+def masked_lm_weights(batch: Tensors) -> tf.Tensor:
+    """Weights of masked tokens, float32 [B, P]: 1, or 0 for padding of row or batch."""
     weights = tf.cast(batch["masked_lm_weights"], tf.float32)
     return weights * row_weights(batch)[:, tf.newaxis]
 
 
-def sentence_order(outputs, batch):
+def sentence_order(outputs: Tensors, batch: Tensors) -> tf.Tensor:
     """Cross-entropy of the segments' order, unweighted.
 
     Args:
@@ -47,11 +49,11 @@ def sentence_order(outputs, batch):
     )
 
 
-def classification(outputs, batch):
+def classification(outputs: Tensors, batch: Tensors) -> tf.Tensor:
     """Cross-entropy of the label, unweighted.
 
     Args:
-      outputs: `logits` float32 [B, labels], or [B, C], a score an option.
+      outputs: `logits` float32 [B, labels], or [B, C], one for each option.
       batch: `label_ids` int32 [B].
     Returns:
       float32 [B].
@@ -61,7 +63,7 @@ def classification(outputs, batch):
     )
 
 
-def regression(outputs, batch):
+def regression(outputs: Tensors, batch: Tensors) -> tf.Tensor:
     """Squared error, unweighted.
 
     Args:
@@ -73,13 +75,13 @@ def regression(outputs, batch):
     return tf.square(outputs["logits"][:, 0] - batch["label_ids"])
 
 
-def row_weights(batch):
+def row_weights(batch: Tensors) -> tf.Tensor:
     """1 for a row of the data set, 0 for one that pads the last batch; float32 [B]."""
     if "row_weight" in batch:
         return tf.cast(batch["row_weight"], tf.float32)
     return tf.ones(tf.shape(batch["input_ids"])[:1], tf.float32)
 
 
-def weighted_mean(weighted_sum, weight):
-    """`weighted_sum / weight`, 0 where nothing has weight."""
+def weighted_mean(weighted_sum: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    """`weighted_sum / weight`, or 0 where the weight is 0."""
     return weighted_sum / tf.maximum(weight, _SMALLEST_WEIGHT)

@@ -1,57 +1,57 @@
-"""The multiple-choice task."""
+"""The multiple-choice task: the right one of a question's options."""
 
+import functools
 from collections.abc import Sequence
 
 import tensorflow as tf
 
 from albert_tf.model.heads import MultipleChoiceModel
+from albert_tf.task_config import MultipleChoice
 from albert_tf.tasks import losses
-from albert_tf.tasks.base import Task, WeightedMean
+from albert_tf.tasks.base import Arrays, Task, Tensors, WeightedMean
 
 
-def multiple_choice(
-    name: str, levels: Sequence[str] = (), dropout: float = 0.1
-) -> Task:
-    """Which of a question's options is right.
+def multiple_choice_task(task_config: MultipleChoice, dropout: float) -> Task:
+    """Builds the task of choosing an option.
 
     Its predictions are `probabilities` float32 [R, C], 0 for options that a question
-    lacks, `options`, how many it has, `label_ids` and `level`.
+    lacks, `options`, the number that it has, `label_ids` and `level`.
 
     Args:
-      name: as reports call it.
-      levels: names of the parts of a set that have an accuracy of their own; a row's
-        `level` is an index, or none of these.
-      dropout: of the head.
+      task_config: name and levels; a row's `level` is an index of these, or none.
+      dropout: probability of dropping a value of the head's input.
     """
-
-    def build_model(config, seed, rematerialize):
-        return MultipleChoiceModel(config, dropout, seed, rematerialize)
-
-    def predictions(outputs, batch):
-        present = tf.reduce_max(batch["input_mask"], axis=-1)
-        return {
-            "probabilities": tf.nn.softmax(outputs["logits"]),
-            "options": tf.reduce_sum(present, axis=-1),
-            **{name: batch[name] for name in ("label_ids", "level")},
-        }
-
-    def score(predicted):
-        chosen = predicted["probabilities"].argmax(axis=-1)
-        correct = chosen == predicted["label_ids"]
-        found = {"eval_accuracy": float(correct.mean())}
-        for index, level in enumerate(levels):
-            of_level = predicted["level"] == index
-            if of_level.any():
-                found[f"eval_accuracy_{level}"] = float(correct[of_level].mean())
-        return found
-
     return Task(
-        name=name,
-        build_model=build_model,
-        read_batch=dict,
+        name=task_config.task_name,
+        build_model=functools.partial(MultipleChoiceModel, head_dropout=dropout),
         losses={"loss": WeightedMean(losses.classification, losses.row_weights)},
-        metrics={},
         best_metric="eval_accuracy",
-        predictions=predictions,
-        score=score,
+        predictions=_predictions,
+        host_metrics=functools.partial(choice_metrics, levels=task_config.levels),
     )
+
+
+def _predictions(outputs: Tensors, batch: Tensors) -> dict[str, tf.Tensor]:
+    present = tf.reduce_max(batch["input_mask"], axis=-1)
+    return {
+        "probabilities": tf.nn.softmax(outputs["logits"]),
+        "options": tf.reduce_sum(present, axis=-1),
+        **{name: batch[name] for name in ("label_ids", "level")},
+    }
+
+
+def choice_metrics(predictions: Arrays, levels: Sequence[str]) -> dict[str, float]:
+    """Computes `eval_accuracy`, and `eval_accuracy_LEVEL` of each level with rows.
+
+    Args:
+      predictions: of all rows, as the task's.
+      levels: names of levels.
+    """
+    chosen = predictions["probabilities"].argmax(axis=-1)
+    correct = chosen == predictions["label_ids"]
+    metrics = {"eval_accuracy": float(correct.mean())}
+    for index, level in enumerate(levels):
+        rows = predictions["level"] == index
+        if rows.any():
+            metrics[f"eval_accuracy_{level}"] = float(correct[rows].mean())
+    return metrics

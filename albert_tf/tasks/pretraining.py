@@ -2,20 +2,19 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.heads import (
-    PretrainingModel,
-)
+from albert_tf.model.heads import PretrainingModel
 from albert_tf.tasks import losses, metrics
 from albert_tf.tasks.base import Task, WeightedMean
 
 
-def _read_pretraining_batch(features: Mapping) -> dict:
+def _read_batch(features: Mapping[str, Any]) -> dict[str, Any]:
     batch = dict(features)
-    # On disk the original's name; 0 in order, 1 swapped.
+    # Records use the original's name; 0 in order, 1 swapped.
     batch["sentence_order_label"] = batch.pop("next_sentence_labels")[:, 0]
-    # Offline masks are final; the boundaries serve who makes masks anew.
+    # Masks are static; `token_boundary` is only needed for dynamic masking.
     batch.pop("token_boundary")
     return batch
 
@@ -23,7 +22,7 @@ def _read_pretraining_batch(features: Mapping) -> dict:
 PRETRAINING = Task(
     name="pretraining",
     build_model=PretrainingModel,
-    read_batch=_read_pretraining_batch,
+    read_batch=_read_batch,
     losses={
         "masked_lm_loss": WeightedMean(losses.masked_lm, losses.masked_lm_weights),
         "sentence_order_loss": WeightedMean(losses.sentence_order, losses.row_weights),
@@ -41,16 +40,16 @@ PRETRAINING = Task(
 
 
 def _build_without_sentence_order(
-    config: AlbertConfig, seed: int, rematerialize: str
+    config: AlbertConfig, **options: Any
 ) -> PretrainingModel:
-    model = PretrainingModel(config, seed, rematerialize)
-    # Without a gradient of theirs, weight decay would take them to nothing.
-    model.encoder.pooler.trainable = False
+    model = PretrainingModel(config, **options)
+    # As the pooler, the head gets no gradient.
+    model.encoder.freeze_pooler()
     model.sentence_order.trainable = False
     return model
 
 
-# The condition "None" of the paper's Table 5: the loss of masked pieces alone.
+# The condition "None" of the paper's Table 5: only the loss of masked tokens.
 MASKED_LM = dataclasses.replace(
     PRETRAINING,
     name="masked_lm",

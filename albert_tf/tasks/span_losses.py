@@ -1,4 +1,7 @@
-"""Losses and predictions of question answering."""
+"""Losses and predictions of question answering.
+
+Letters in shapes: B batch, S sequence, K spans of a row.
+"""
 
 from collections.abc import Callable
 
@@ -10,12 +13,13 @@ from albert_tf.model.span_heads import (
     may_answer,
     top_k_padded,
 )
+from albert_tf.tasks.base import Tensors
 
 
-def span_loss(outputs, batch):
-    """Mean cross-entropy of start and end over the pieces of a row (v1.1).
+def span_loss(outputs: Tensors, batch: Tensors) -> tf.Tensor:
+    """Mean cross-entropy of start and end over the tokens of a row (v1.1).
 
-    The question's pieces compete too, as in the original.
+    The question's tokens take part in the softmax, as in the original.
 
     Args:
       outputs: `start_logits`, `end_logits` float32 [B, S].
@@ -33,41 +37,43 @@ def span_loss(outputs, batch):
     return (losses[0] + losses[1]) / 2
 
 
-def best_spans(n_best_size: int, max_answer_length: int) -> Callable:
-    """A function (outputs, batch) -> the K = `n_best_size` best spans of each row.
+def best_spans(
+    n_best_size: int, max_answer_length: int
+) -> Callable[[Tensors, Tensors], dict[str, tf.Tensor]]:
+    """Makes a function (outputs, batch) -> the `n_best_size` best spans of a row.
 
-    All spans that may be an answer are compared, so that a row with a piece of the
-    paragraph always has one; the original combines the best starts with the best ends,
-    and has none where those do not fit together.
+    It compares all spans that may be an answer, so that a row with a token of the
+    paragraph always has one. The original combines only the best starts with the best
+    ends, and has no span where none of these pairs is valid.
 
     The function takes `start_logits`, `end_logits`, and of the batch `input_mask`,
     `p_mask` and `token_is_max_context` int32 [B, S]. It returns `span_starts` and
     `span_ends` int32 [B, K], inclusive positions, and `span_scores` float32 [B, K],
-    sums of two logits, best first; near -1e30 are those that may not be chosen.
+    sums of two logits, best first; scores near -1e30 mark spans that may not be chosen.
     """
 
-    def find(outputs, batch):
+    def find_spans(outputs: Tensors, batch: Tensors) -> dict[str, tf.Tensor]:
         starts = mask_scores(batch["token_is_max_context"], outputs["start_logits"])
         ends = mask_scores(may_answer(batch), outputs["end_logits"])
         length = tf.shape(starts)[1]
-        # The scores of the answers of 1, 2, ... pieces that start at each position.
+        # The scores of the answers of 1, 2, ... tokens that start at each position.
         padded = tf.pad(
             ends, [[0, 0], [0, max_answer_length - 1]], constant_values=NO_SPAN_SCORE
         )
         sums = [starts + padded[:, i : i + length] for i in range(max_answer_length)]
         scores = tf.reshape(tf.stack(sums, axis=-1), [-1, length * max_answer_length])
-        scores, places = top_k_padded(scores, n_best_size)
-        first = places // max_answer_length
+        scores, indices = top_k_padded(scores, n_best_size)
+        span_starts = indices // max_answer_length
         return {
-            "span_starts": first,
-            "span_ends": first + places % max_answer_length,
+            "span_starts": span_starts,
+            "span_ends": span_starts + indices % max_answer_length,
             "span_scores": scores,
         }
 
-    return find
+    return find_spans
 
 
-def conditional_span_loss(outputs, batch):
+def conditional_span_loss(outputs: Tensors, batch: Tensors) -> tf.Tensor:
     """Mean of minus log probability of the start, and of the end given it (v2.0).
 
     Windows without an answer train on position 0, as in the original.
@@ -85,7 +91,7 @@ def conditional_span_loss(outputs, batch):
     return -(log_probs[0] + log_probs[1]) / 2
 
 
-def half_answerability_loss(outputs, batch):
+def half_answerability_loss(outputs: Tensors, batch: Tensors) -> tf.Tensor:
     """Half the cross-entropy of `is_impossible`, its part in v2.0's loss; float32 [B].
 
     Args:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.checkpoints import model_dir
-from albert_tf.training import multi_run
+from albert_tf.checkpoints.output_folders import RESULTS_FILE
+from albert_tf.files import read_json
+from albert_tf.training import stored_predictions
 
 # What is averaged; all else must be the same in all models.
 _AVERAGED = ("probabilities", "values")
@@ -18,7 +19,7 @@ Score = Callable[[Predictions], dict[str, float]]
 
 def check_output(folder: Path) -> None:
     """Raises ValueError if an ensemble's files would take the place of a run's."""
-    results = model_dir.read_json(folder / model_dir.RESULTS_FILE)
+    results = read_json(folder / RESULTS_FILE, missing_ok=True)
     if results and "models" not in results:
         raise ValueError(
             f"{folder} holds a run, whose results an ensemble's would replace: give "
@@ -57,7 +58,7 @@ def read_sets(folders: Sequence[Path]) -> dict[str, list[dict[str, np.ndarray]]]
       FileNotFoundError: they have no set in common.
       ValueError: sets of one name hold other rows.
     """
-    found = [multi_run.predicted_sets(folder) for folder in folders]
+    found = [stored_predictions.splits(folder) for folder in folders]
     shared = [name for name in found[0] if all(name in sets for sets in found)]
     if not shared:
         raise FileNotFoundError(
@@ -65,7 +66,7 @@ def read_sets(folders: Sequence[Path]) -> dict[str, list[dict[str, np.ndarray]]]
             "with --do_eval or --do_predict."
         )
     sets = {
-        name: [multi_run.read_predictions(folder, name) for folder in folders]
+        name: [stored_predictions.read(folder, name) for folder in folders]
         for name in shared
     }
     for name, members in sets.items():

@@ -4,19 +4,23 @@ A file is found again by the content of its input, the vocabulary, the settings 
 version of what makes it, and by nothing else: it is never stale.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.files import sha256
+from albert_tf import files
 from albert_tf.records.features import Features
-from albert_tf.records.sidecar import RecordSet, read_metadata, read_set, sidecar_path
+from albert_tf.records.sidecar import (
+    RecordSet,
+    read_metadata,
+    read_record_set,
+    sidecar_path,
+)
 from albert_tf.records.writer import write_records
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.progress import progress_bar
+from data_prep.parallel import progress_bar
 
 # Of how rows are made: a new one makes all of them anew.
 VERSION = 1
@@ -50,9 +54,9 @@ def cached_rows(
     for path in inputs:
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {path}: check the path.")
-    content = [sha256(path) for path in inputs]
+    content = [files.sha256(path) for path in inputs]
     key = json.dumps([VERSION, known, content], sort_keys=True)
-    digest = hashlib.sha256(key.encode()).hexdigest()
+    digest = files.digest(key.encode())
     path = Path(folder) / f"{name}-{digest[:_NAME_DIGITS]}.tfrecord"
     if not _is_whole(path, digest):
         statistics: dict[str, Any] = {}
@@ -66,7 +70,7 @@ def cached_rows(
         }
         rows = _with_progress(rows, count, name)
         write_records(path, rows, features, metadata)
-    return read_set([str(path)], {"content_sha256": digest})
+    return read_record_set([str(path)], {"content_sha256": digest})
 
 
 def _is_whole(path: Path, digest: str) -> bool:

@@ -36,7 +36,7 @@ def classification_rows(
     statistics["rows"] = len(examples)
     pair = examples[0].text_pair is not None
     special = (
-        packing.SPECIAL_PIECES_OF_PAIR if pair else packing.SPECIAL_PIECES_OF_SINGLE
+        packing.SPECIAL_TOKENS_OF_PAIR if pair else packing.SPECIAL_TOKENS_OF_SINGLE
     )
     smallest = special + (2 if pair else 1)
     if max_seq_length < smallest:

@@ -23,7 +23,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 NO_LABEL = -1
 # Answers are letters.
 MIN_OPTIONS, MAX_OPTIONS = 2, 26
-_SMALLEST_ROW = packing.SPECIAL_PIECES_OF_PAIR + 1
+_SMALLEST_ROW = packing.SPECIAL_TOKENS_OF_PAIR + 1
 
 _BLANK = re.compile("_+")
 
@@ -91,7 +91,7 @@ def choice_rows(
     counted = ("pieces", "unknown_pieces", "truncated_rows", "truncated_questions")
     statistics |= dict.fromkeys(counted, 0)
     statistics["rows"] = len(questions)
-    room = max_seq_length - packing.SPECIAL_PIECES_OF_PAIR
+    room = max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
     longest_end = min(max_qa_length or room, room)
     for article, group in itertools.groupby(questions, lambda each: each.article):
         group = list(group)

@@ -45,7 +45,7 @@ class WindowSettings:
                 raise ValueError(
                     f"{name} must be at least 1. Received {getattr(self, name)}."
                 )
-        least = self.max_query_length + packing.SPECIAL_PIECES_OF_PAIR + 1
+        least = self.max_query_length + packing.SPECIAL_TOKENS_OF_PAIR + 1
         if self.max_seq_length < least:
             raise ValueError(
                 f"max_seq_length={self.max_seq_length} leaves no room for a paragraph "
@@ -253,7 +253,7 @@ def _gold_pieces(
 
 def _windows_of_question(paragraph, question_ids, tokenizer, settings):
     """Yields rows without their targets, and each one's range of pieces."""
-    special = packing.SPECIAL_PIECES_OF_PAIR
+    special = packing.SPECIAL_TOKENS_OF_PAIR
     room = settings.max_seq_length - len(question_ids) - special
     first = len(question_ids) + special - 1
     windows = split_windows(len(paragraph.ids), room, settings.doc_stride)

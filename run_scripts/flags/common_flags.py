@@ -21,6 +21,7 @@ _FLAG_MODULES = (
     __name__,
     "flags.classifier_data",
     "flags.data_flags",
+    "flags.fields",
     "flags.fine_tuning_flags",
     "flags.performance_flags",
     "flags.squad_data",
@@ -201,9 +202,9 @@ def define_record_flags() -> None:
 
 def read_records(pattern: str, expected):
     """The record set that a comma list of files and globs names, checked."""
-    from albert_tf.records.sidecar import expand_paths, read_set
+    from albert_tf.records.sidecar import expand_paths, read_record_set
 
-    return read_set(expand_paths(pattern), expected)
+    return read_record_set(expand_paths(pattern), expected)
 
 
 def vocabulary_sha256() -> str | None:
@@ -266,7 +267,7 @@ def model_config(known=None):
       known: the shape that these change; None: that of `--albert_config_file`, or else
         the one beside `--init_checkpoint`.
     """
-    from albert_tf.checkpoints import beside_weights
+    from albert_tf.checkpoints import model_dir
     from albert_tf.config import AlbertConfig
 
     if known:
@@ -274,7 +275,7 @@ def model_config(known=None):
     elif FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
     elif FLAGS.init_checkpoint:
-        config = beside_weights.require_config(FLAGS.init_checkpoint)
+        config = model_dir.require_config(FLAGS.init_checkpoint)
     else:
         raise flags.Error("Name the model's shape: --albert_config_file.")
     config = config.override(FLAGS.config_override)

@@ -162,24 +162,19 @@ def read_model() -> Model:
             "Say what training starts from: --init_checkpoint, or --from_scratch for "
             "random weights."
         )
+    from albert_tf.checkpoints.model_dir import ModelDir, VocabularyFile
+
     folder = None
     if FLAGS.init_checkpoint:
-        from albert_tf.checkpoints import model_dir
-
-        folder = model_dir.read(FLAGS.init_checkpoint)
+        folder = ModelDir.read(FLAGS.init_checkpoint)
     vocabulary = FLAGS.spm_model_file or FLAGS.vocab_file
     vocabulary = Path(vocabulary) if vocabulary else folder and folder.vocabulary
     if not vocabulary:
         raise flags.Error("Name the vocabulary: --spm_model_file or --vocab_file.")
-
-    from albert_tf.text.tokenizer import AlbertTokenizer
-
     known = folder.tokenizer_settings if folder else {}
-    tokenizer = AlbertTokenizer.of_file(
-        vocabulary,
-        _cleaning("do_lower_case", known.get("lower_case")),
-        _cleaning("strip_accents", known.get("strip_accents")),
-    )
+    tokenizer = VocabularyFile.with_cleaning(
+        vocabulary, known, FLAGS.do_lower_case, FLAGS.strip_accents
+    ).tokenizer()
     _check_tokenizer(tokenizer, known)
     config = _config(folder, tokenizer)
     return Model(FLAGS.init_checkpoint, config, vocabulary, tokenizer, {})
@@ -187,9 +182,9 @@ def read_model() -> Model:
 
 def _trained_model() -> Model:
     """What was trained for a task."""
-    from albert_tf.checkpoints import model_dir
+    from albert_tf.checkpoints.model_dir import ModelDir
 
-    folder = model_dir.read(FLAGS.init_checkpoint or FLAGS.output_dir)
+    folder = ModelDir.read(FLAGS.init_checkpoint or FLAGS.output_dir)
     if not folder.task:
         raise ValueError(
             f"{folder.checkpoint} was not trained for a task: its head would be "
@@ -203,14 +198,6 @@ def _trained_model() -> Model:
         folder.tokenizer(),
         folder.task,
     )
-
-
-def _cleaning(flag: str, known: bool | None) -> bool:
-    """A flag's value, else the model's own, else the original's."""
-    asked = FLAGS[flag].value
-    if asked is None:
-        return True if known is None else known
-    return asked
 
 
 def _check_tokenizer(tokenizer, known) -> None:
@@ -264,18 +251,18 @@ def run(task, model: Model, task_facts: dict[str, Any], sets: dict, train_rows=N
         is evaluated while training.
       train_rows: rows to train on; None: no training.
     Returns:
-      What `results.json` holds; without training, the scores of each set.
+      Results and predictions, as `multi_run.FineTuned`.
     """
     from albert_tf.checkpoints import model_dir
     from albert_tf.training import devices, multi_run
-    from albert_tf.training import run as training_run
+    from albert_tf.training.job import Job
 
     optimizer_config = _optimizer_config(train_rows)
     train_config = common_flags.train_config()
     if not train_config.eval_steps:
         steps = train_config.save_checkpoints_steps
         train_config = dataclasses.replace(train_config, eval_steps=steps)
-    job = training_run.Job(
+    job = Job(
         task=task,
         model_config=model.config,
         optimizer_config=optimizer_config,
@@ -289,31 +276,31 @@ def run(task, model: Model, task_facts: dict[str, Any], sets: dict, train_rows=N
     )
     strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
     if not train_rows:
-        results = multi_run.evaluate(job, strategy, sets)
-        for name, report in results.items():
+        outcome = multi_run.evaluate(job, strategy, sets)
+        for name, report in outcome.results.items():
             print(f"{name}: {report}", flush=True)
         _export(model.checkpoint)
-        return results
+        return outcome
     if FLAGS.learning_rate > _HIGH_LEARNING_RATE and FLAGS.optimizer == "adamw":
         print(
             f"WARNING: learning_rate {FLAGS.learning_rate:g} is far above the paper's "
             "1e-5 to 5e-5 of fine-tuning: large models collapse.",
             flush=True,
         )
-    results = multi_run.train(job, FLAGS.num_runs, strategy, sets)
-    if results.get("status") != training_run.PRE_EMPTED:
+    outcome = multi_run.train(job, FLAGS.num_runs, strategy, sets)
+    if not outcome.preempted:
         _export(FLAGS.output_dir)
-    return results
+    return outcome
 
 
 def _export(model: str) -> None:
     """Exports a model if told to."""
     if not FLAGS.export_dir:
         return
-    from albert_tf.checkpoints import model_dir
+    from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.serving import export
 
-    exported = export.from_model_dir(model_dir.read(model))
+    exported = export.from_model_dir(ModelDir.read(model))
     version, _ = export.export_model(exported, FLAGS.export_dir)
     print(f"Exported to {version}.", flush=True)
 

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import (
-    beside_weights,
     edit,
     formats,
+    model_dir,
     tensorflow_files,
     verify,
 )
@@ -191,7 +191,7 @@ def test_labels_of_a_task_are_named_there(tmp_path):
     assert values["id2label"] == {"0": "no", "1": "maybe", "2": "yes"}
     assert values["architectures"] == ["AlbertForSequenceClassification"]
     convert(source, tmp_path / "own", "own")
-    assert beside_weights.read_task(tmp_path / "own") == task
+    assert model_dir.read_task(tmp_path / "own") == task
 
 
 def test_a_classifier_is_no_multiple_choice(tmp_path):
@@ -220,7 +220,7 @@ def test_a_head_of_another_shape_is_refused(name, shape, words, tmp_path):
 
 def test_missing_and_unknown_weights_stop_a_strict_conversion(released, tmp_path):
     folder, weights = released
-    config = beside_weights.read_config(folder)
+    config = model_dir.read_config(folder)
     odd = {"bert/odd": np.float32(1), "cls/predictions/odd": np.float32(2)}
     weights = {**weights, **odd}
     lacking = ["bert/pooler/dense/bias", "cls/predictions/output_bias"]
@@ -273,7 +273,7 @@ def test_outputs_that_differ_fail_and_leave_nothing(released, tmp_path, monkeypa
 
 def test_weights_that_are_not_numbers_fail(released, tmp_path):
     weights = {**released[1], "bert/pooler/dense/bias": np.full(12, np.nan, np.float32)}
-    write_model(released[0], weights, beside_weights.read_config(released[0]))
+    write_model(released[0], weights, model_dir.read_config(released[0]))
     with pytest.raises(ValueError, match="pooled_output differs by nan"):
         convert(released[0], tmp_path / "there", "own")
 
@@ -286,9 +286,9 @@ TABLE = "bert/embeddings/word_embeddings"
 
 def test_the_vocabulary_and_its_cleaning_travel_along(released, tmp_path):
     folder = released[0]
-    cased = beside_weights.read_vocabulary(folder, None, True, False)
+    cased = model_dir.read_vocabulary(folder, None, True, False)
     convert(folder, tmp_path / "own", "own", vocabulary=cased)
-    assert beside_weights.read_cleaning(tmp_path / "own") == {
+    assert model_dir.read_cleaning(tmp_path / "own") == {
         "lower_case": True,
         "strip_accents": False,
     }
@@ -311,13 +311,13 @@ def test_the_vocabulary_and_its_cleaning_travel_along(released, tmp_path):
 def test_sentencepiece_settings_are_transformers_own(tmp_path):
     settings = {"do_lower_case": False, "keep_accents": True}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
-    assert beside_weights.read_cleaning(tmp_path) == {
+    assert model_dir.read_cleaning(tmp_path) == {
         "lower_case": False,
         "strip_accents": False,
     }
     # Their file of this name is no setting of ours.
     (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0"}))
-    assert beside_weights.read_cleaning(tmp_path)["lower_case"] is False
+    assert model_dir.read_cleaning(tmp_path)["lower_case"] is False
 
 
 def test_a_vocabulary_of_another_model_is_refused(released, tmp_path):
@@ -368,17 +368,17 @@ def test_a_vocabulary_does_not_shrink(size, released, tmp_path):
 
 def test_a_grown_vocabulary_keeps_its_old_ids(released, tmp_path):
     folder = released[0]
-    old = beside_weights.read_vocabulary(folder)
+    old = model_dir.read_vocabulary(folder)
 
     def with_file(name, pieces):
         (tmp_path / name).write_text("\n".join(pieces))
-        return beside_weights.Vocabulary(
+        return model_dir.VocabularyFile(
             tmp_path / name, old.lower_case, old.strip_accents
         )
 
     longer = with_file("longer.txt", [*PIECES, "k", "l"])
     convert(folder, tmp_path / "there", "own", vocab_size=63, vocabulary=longer)
-    assert beside_weights.read_metadata(tmp_path / "there")["vocab_size"] == 17
+    assert model_dir.read_metadata(tmp_path / "there")["vocab_size"] == 17
     other = with_file("other.txt", [*PIECES[:-1], "k", "j"])
     with pytest.raises(ValueError, match="does not have 'j' at 14"):
         convert(folder, tmp_path / "x", "own", vocab_size=63, vocabulary=other)
@@ -394,5 +394,5 @@ def test_what_is_known_of_a_vocabulary_travels_without_its_file(released, tmp_pa
     }
     (folder / "tokenizer.json").write_text(json.dumps(metadata))
     results = convert(folder, tmp_path / "own", "own")
-    assert beside_weights.read_metadata(tmp_path / "own") == metadata
+    assert model_dir.read_metadata(tmp_path / "own") == metadata
     assert "none travels along" in results["notes"][0]

@@ -10,10 +10,10 @@ import tensorflow as tf
 from official.nlp.modeling import networks
 
 from albert_tf.checkpoints import (
-    beside_weights,
     brightmart,
     formats,
     hugging_face,
+    model_dir,
     tensorflow_files,
     verify,
 )
@@ -223,7 +223,7 @@ def test_a_hub_module_brings_weights_shape_and_vocabulary(scope, tmp_path):
         "pooled_output",
     }
     assert (tmp_path / "own/vocab.txt").read_text().split() == PIECES
-    assert beside_weights.read_config(tmp_path / "own") == config
+    assert model_dir.read_config(tmp_path / "own") == config
     report = load_weights(AlbertEncoder(config, seed=1), folder)
     assert (report.missing, report.unused) == ((), ())
 
@@ -238,7 +238,7 @@ def test_a_hub_module_that_computes_something_else_is_refused(tmp_path):
 
 def test_our_own_saved_model_is_read(released, tmp_path):
     folder, weights = released
-    config = beside_weights.read_config(folder)
+    config = model_dir.read_config(folder)
     settings = {"lower_case": True, "strip_accents": False}
     model = export.ExportedModel(config, str(folder), tokenizer_settings=settings)
     exported, _ = export.export_model(model, tmp_path / "serving")
@@ -248,7 +248,7 @@ def test_our_own_saved_model_is_read(released, tmp_path):
         assert stored.config == config
     results = convert(exported, tmp_path / "own", "own")
     assert len(results["largest_differences"]["source"]) == 2
-    assert beside_weights.read_cleaning(tmp_path / "own") == settings
+    assert model_dir.read_cleaning(tmp_path / "own") == settings
 
 
 def test_tf_models_saved_model_is_read(tmp_path):
@@ -264,7 +264,7 @@ def test_tf_models_saved_model_is_read(tmp_path):
 
 
 def test_a_saved_model_without_variables_is_refused(released, tmp_path):
-    config = beside_weights.read_config(released[0])
+    config = model_dir.read_config(released[0])
     model = export.ExportedModel(config, str(released[0]))
     exported, _ = export.export_model(model, tmp_path / "serving")
     shutil.rmtree(exported / "variables")
@@ -349,13 +349,13 @@ def test_albert_zh_models_that_compute_otherwise_are_named(tmp_path):
 def test_a_folder_of_two_checkpoints_or_layouts_is_ambiguous(released, tmp_path):
     folder, weights = released
     shutil.copytree(folder, tmp_path / "two")
-    config = beside_weights.read_config(folder)
+    config = model_dir.read_config(folder)
     write_model(tmp_path / "two", weights, config, "model.ckpt-3")
     with pytest.raises(ValueError, match=r"several .*model\.ckpt-3, model\.ckpt-best"):
         formats.read_weights(tmp_path / "two")
     tensors, _ = hugging_face.their_weights(weights, config)
     hugging_face.write(folder, tensors, hugging_face.config_values(config, "X"))
-    with pytest.raises(ValueError, match=r"several layouts \(hugging_face, checkpoint"):
+    with pytest.raises(ValueError, match=r"several formats \(hugging_face, checkpoint"):
         formats.read_weights(folder)
     named = formats.read_weights(folder / "model.ckpt-best")
     assert_same_weights(named.weights, weights)

@@ -8,7 +8,7 @@ from albert_tf.checkpoints import group_mapping
 from albert_tf.checkpoints.load import load_weights, released_name, weights_checkpoint
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.model.heads import PretrainingModel
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.serving import export
 from albert_tf.tasks.pretraining import MASKED_LM, PRETRAINING
 from albert_tf.training import run as training_run
@@ -87,7 +87,7 @@ def run(folder, rows, config, steps, task=PRETRAINING, **job):
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     path = tmp_path_factory.mktemp("rows") / "rows.tfrecord"
-    return read_set([tiny.write_rows(path, 9, seed=2)], {})
+    return read_record_set([tiny.write_rows(path, 9, seed=2)], {})
 
 
 @pytest.fixture(scope="module", params=STRATEGIES)

@@ -173,7 +173,7 @@ def test_rows_have_the_layout_and_truncation_of_the_original(tmp_path):
             examples, [0, 1, 1, 0], tokenizer, 8, statistics
         )
     )
-    first = tokenizer.piece_to_id("w0")
+    first = tokenizer.token_to_id("w0")
     assert rows[0]["input_ids"] == [2, first, first + 1, 3, first + 2, 3]
     assert rows[0]["segment_ids"] == [0, 0, 0, 0, 1, 1]
     # Eight pieces, three of them special: three of five and two of three.

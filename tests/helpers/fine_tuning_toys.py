@@ -7,11 +7,11 @@ import numpy as np
 from albert_tf.checkpoints import model_dir
 from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.records.features import classifier_features
-from albert_tf.records.sidecar import RecordSet, read_set
+from albert_tf.records.sidecar import RecordSet, read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.tasks.classification import classification
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training import run as training_run
+from albert_tf.training.job import Job
 from data_prep.fine_tuning import classification as fine_tuning_classification
 from data_prep.fine_tuning import tables
 from helpers.tiny import tiny_config
@@ -67,7 +67,7 @@ def write_rows(path: Path, vocabulary: Path, count: int, seed: int) -> RecordSet
         "content_sha256": f"{count} {seed}",
     }
     write_records(path, rows, classifier_features("int64"), metadata)
-    return read_set([str(path)], {})
+    return read_record_set([str(path)], {})
 
 
 def config(**changes):
@@ -100,7 +100,7 @@ def make_job(output_dir, vocabulary, train_rows=None, dev_rows=None, **changes):
         "model_config": config(),
         "files": model_dir.model_files(vocabulary, facts),
     }
-    return training_run.Job(
+    return Job(
         optimizer_config=OptimizerConfig("adamw", **optimizer),
         train_config=TrainConfig(str(output_dir), **train),
         train_rows=train_rows,

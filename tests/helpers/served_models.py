@@ -7,12 +7,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from albert_tf import task_config as task_configs
-from albert_tf.checkpoints import model_dir
 from albert_tf.checkpoints.load import load_weights, weights_checkpoint
+from albert_tf.checkpoints.model_dir import ModelDir, model_files
 from albert_tf.model.heads import ClassificationModel
 from albert_tf.serving import export
 from albert_tf.serving.server_files import WARMUP_FILE
+from albert_tf.task_config import Classification, Regression
 from albert_tf.tasks import create_task
 from albert_tf.text import packing
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -38,7 +38,7 @@ PAIRS = [
 def write_model(folder: Path, task_config, model, shape) -> AlbertTokenizer:
     """Writes a model's folder: weights, configuration, vocabulary and task."""
     tokenizer = AlbertTokenizer(vocab_file=write_vocabulary(folder))
-    files = model_dir.model_files(folder / "vocab.txt", task_config.to_dict())
+    files = model_files(folder / "vocab.txt", task_config.to_dict())
     for name, content in files.items():
         (folder / name).write_bytes(content)
     shape.to_json(folder / "albert_config.json")
@@ -59,16 +59,16 @@ def write_classifier(folder: Path, labels, pair: bool, **changes) -> Path:
         "columns": {"text": "text", "text_pair": "other" if pair else None},
     }
     if labels:
-        task_config = task_configs.Classification("toy", labels, **known)
+        task_config = Classification("toy", labels, **known)
     else:
-        task_config = task_configs.Regression("toy", **known)
+        task_config = Regression("toy", **known)
     write_model(folder, task_config, model, shape)
     return folder
 
 
 def export_folder(folder: Path, target: Path, **options) -> Path:
     """Exports a model's folder; returns the version's."""
-    exported = export.from_model_dir(model_dir.read(folder), **options)
+    exported = export.from_model_dir(ModelDir.read(folder), **options)
     return export.export_model(exported, target)[0]
 
 
@@ -86,9 +86,9 @@ def signature(version: Path, name: str = "text"):
 
 def python_answer(folder: Path, pairs) -> tuple[list[dict], list[dict]]:
     """Predictions of the Python path for texts or pairs, and their rows."""
-    found = model_dir.read(folder)
+    found = ModelDir.read(folder)
     tokenizer = found.tokenizer()
-    task = create_task(task_configs.from_dict(found.task))
+    task = create_task(found.task_config)
     model = task.build_model(found.config, seed=0, rematerialize="none")
     load_weights(model, found.checkpoint)
     answers, rows = [], []

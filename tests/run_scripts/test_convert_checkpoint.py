@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import beside_weights, formats, model_dir
+from albert_tf.checkpoints import formats, model_dir
 from albert_tf.checkpoints.load import HEADS, load_weights
 from albert_tf.model.heads import ClassificationModel
 from helpers import tiny
@@ -44,8 +44,8 @@ def test_the_script_converts_and_says_what_became_of_each_weight(models, tmp_pat
     assert "loaded  bert/pooler/dense/kernel" in lines
     assert "NOTE: vocab.txt has 15 pieces, the model 18 rows." in lines
     assert lines[-1].endswith("32 loaded, 0 fresh, 0 unused, 0 ignored.")
-    assert beside_weights.read_config(tmp_path / "own").vocab_size == 18
-    assert beside_weights.read_cleaning(tmp_path / "own") == {
+    assert model_dir.read_config(tmp_path / "own").vocab_size == 18
+    assert model_dir.read_cleaning(tmp_path / "own") == {
         "lower_case": True,
         "strip_accents": False,
     }
@@ -111,7 +111,7 @@ def test_pretraining_scores_a_hugging_face_model_as_it_is(tmp_path):
 
 @pytest.mark.parametrize("name", ["released", "theirs"])
 def test_fine_tuning_starts_from_any_folder(name, models):
-    folder = model_dir.read(models / name)
+    folder = model_dir.ModelDir.read(models / name)
     assert folder.config == tiny.tiny_config(vocab_size=len(PIECES))
     assert folder.vocabulary.name == "vocab.txt"
     assert folder.tokenizer().vocab_size == len(PIECES)

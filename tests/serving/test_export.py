@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import model_dir
+from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.config import AlbertConfig
 from albert_tf.serving import export
 from albert_tf.task_config import Classification, Squad
@@ -151,7 +151,7 @@ def test_the_card_says_what_it_is(pair_model):
 
 
 def test_a_threshold_to_export_is_the_classifiers(pair_model):
-    found = model_dir.read(pair_model[0])
+    found = ModelDir.read(pair_model[0])
     exported = export.from_model_dir(found, text=False, threshold=0.75)
     assert isinstance(exported.task_config, Classification)
     assert exported.task_config.threshold == 0.75
@@ -162,8 +162,8 @@ def test_a_threshold_to_export_is_the_classifiers(pair_model):
 
 
 def folder_of(task_config):
-    """What `model_dir.read` gives for a model of a task."""
-    return model_dir.ModelFolder("", CONFIG, task_config.to_dict(), None, {}, {})
+    """What `ModelDir.read` gives for a model of a task."""
+    return ModelDir("", CONFIG, task_config, None, {}, {})
 
 
 def test_a_threshold_belongs_to_models_that_decide():

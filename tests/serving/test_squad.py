@@ -228,7 +228,7 @@ def test_text_gets_the_answers_of_the_python_path_from_a_saved_model(served):
 def test_text_gets_the_answers_of_the_python_path_on_xquad(
     shared_data, version_2, language, vocabulary
 ):
-    tokenizer = AlbertTokenizer.of_file(shared_data / "vocabulary" / vocabulary)
+    tokenizer = AlbertTokenizer.from_file(shared_data / "vocabulary" / vocabulary)
     file = shared_data / "squad" / f"xquad.{language}.json"
     paragraphs = [
         paragraph

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import model_dir
+from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.serving import export, tflite
 from albert_tf.task_config import Squad
 from helpers.fine_tuning_toys import config
@@ -12,7 +12,7 @@ from helpers.served_models import signature
 
 
 def test_tflite_gives_the_models_numbers(pair_model, tmp_path):
-    exported = export.from_model_dir(model_dir.read(pair_model[0]), text=False)
+    exported = export.from_model_dir(ModelDir.read(pair_model[0]), text=False)
     path = tmp_path / "toy.tflite"
     differences = tflite.export_tflite(exported, path, 11)
     assert set(differences) == {"probabilities"} and differences["probabilities"] < 1e-5
@@ -32,7 +32,7 @@ def test_tflite_gives_the_models_numbers(pair_model, tmp_path):
 def test_a_conversion_that_fails_says_so_and_writes_nothing(
     pair_model, tmp_path, monkeypatch
 ):
-    exported = export.from_model_dir(model_dir.read(pair_model[0]), text=False)
+    exported = export.from_model_dir(ModelDir.read(pair_model[0]), text=False)
 
     def fail(_):
         raise RuntimeError("no such operation\nand more")

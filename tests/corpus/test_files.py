@@ -3,23 +3,22 @@
 import gzip
 import itertools
 import json
-from collections import Counter
 
 import numpy as np
 import pytest
 
-from data_prep.corpus import input_splits, passages
+from data_prep.corpus import files
 from data_prep.corpus.files import Part
-from data_prep.corpus.reader import read_documents, read_parts, read_sentences
+from data_prep.corpus.reader import ReadingConfig, read_parts, read_sentences
 
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    monkeypatch.setattr(input_splits, "_SMALLEST_PART", 700)
+    monkeypatch.setattr(files, "_SMALLEST_PART", 700)
 
 
 def divided(paths, input_format):
-    return input_splits.divide(input_splits.look_at(paths), input_format)
+    return files.divide(files.stat_files(paths), input_format)
 
 
 def random_text(rng, size, breaks):
@@ -28,7 +27,7 @@ def random_text(rng, size, breaks):
 
 
 def read(groups, input_format):
-    groups = [read_parts(group, input_format, "error", "en") for group in groups]
+    groups = [read_parts(group, ReadingConfig(input_format)) for group in groups]
     return [sentence.text for group in groups for sentence in group]
 
 
@@ -47,7 +46,7 @@ def test_parts_hold_the_sentences_of_the_files(seed, input_format, tmp_path):
         file.write(random_text(rng, 3000, ["\n\n"]))
     groups = divided(paths, input_format)
     assert len(groups) > 10
-    whole = [s.text for s in read_sentences(paths, input_format)]
+    whole = [s.text for s in read_sentences(paths, ReadingConfig(input_format))]
     assert read(groups, input_format) == whole
     # A file's parts follow each other without a gap; a packed file is whole.
     flat = [part for group in groups for part in group]
@@ -66,7 +65,7 @@ def test_documents_are_not_divided(tmp_path):
     assert len(groups) > 10
     found = []
     for group in groups:
-        sentences = read_parts(group, "lines", "error", "en")
+        sentences = read_parts(group, ReadingConfig("lines"))
         for _, own in itertools.groupby(sentences, key=lambda s: s[1:]):
             found.append([sentence.text for sentence in own])
     assert found == documents
@@ -101,8 +100,8 @@ def test_small_files_share_a_part(tmp_path):
 
 
 def test_large_parts_do_not_grow_with_the_text():
-    files = [input_splits.InputFile(f"{n}.gz", 10_000_000, 0) for n in range(500)]
-    assert len(input_splits.divide(files, "raw")) == 500
+    packed = [files.FileSnapshot(f"{n}.gz", 10_000_000, 0) for n in range(500)]
+    assert len(files.divide(packed, "raw")) == 500
 
 
 def test_an_error_in_a_part_names_the_line_of_the_file(tmp_path):
@@ -117,14 +116,14 @@ def test_an_error_in_a_part_names_the_line_of_the_file(tmp_path):
 def test_files_that_change_are_noticed(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("One.\nTwo.\n")
-    files = input_splits.look_at([str(path)])
-    input_splits.check_unchanged(files)
+    snapshots = files.stat_files([str(path)])
+    files.check_unchanged(snapshots)
     path.write_text("One.\nTwo, longer.\n")
     with pytest.raises(OSError, match=r"a\.txt changed or vanished"):
-        input_splits.check_unchanged(files)
+        files.check_unchanged(snapshots)
     path.unlink()
     with pytest.raises(OSError, match=r"a\.txt changed or vanished"):
-        input_splits.check_unchanged(files)
+        files.check_unchanged(snapshots)
 
 
 def test_a_file_that_shrinks_is_an_error(tmp_path):
@@ -134,66 +133,14 @@ def test_a_file_that_shrinks_is_an_error(tmp_path):
         read([[Part(str(path), 0, 11)]], "lines")
 
 
-# Passages.
+def test_half_of_a_surrogate_pair_is_no_unicode():
+    assert files.is_unicode("漢🙂")
+    assert not files.is_unicode("half \ud800")
 
 
-def squad(*contexts):
-    articles = [
-        {"title": "t", "paragraphs": [{"context": c, "qas": []}]} for c in contexts
-    ]
-    return {"version": "v2.0", "data": articles}
-
-
-def documents_of(path, input_format, **options):
-    found = read_documents([str(path)], input_format, **options)
-    return [document.sentences for document in found]
-
-
-def test_squad_paragraphs_are_documents(tmp_path):
-    path = tmp_path / "dev.json"
-    path.write_text(json.dumps(squad("One. Two.", "Three,\nfour."), indent=2))
-    assert documents_of(path, "squad") == [["One.", "Two."], ["Three, four."]]
-
-
-@pytest.mark.parametrize("indent", [None, 1])
-@pytest.mark.parametrize("between", ["", "\n", " \n\n"])
-def test_race_articles_are_documents(indent, between, tmp_path):
-    path = tmp_path / "1.txt"
-    articles = [{"article": a, "options": []} for a in ("One. Two.", "Three.")]
-    path.write_text(
-        between.join(json.dumps(a, indent=indent) for a in articles) + between
-    )
-    assert documents_of(path, "race") == [["One.", "Two."], ["Three."]]
-
-
-def test_real_passages_are_read(shared_data):
-    path = shared_data / "squad" / "xquad.en.json"
-    assert len(documents_of(path, "squad")) == 240
-    path = shared_data / "race" / "dev" / "high" / "73.txt"
-    (article,) = documents_of(path, "race")
-    assert article[-1].startswith('"How funny it seems,"')
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b'{"article": 7}', "line 1: JSON, but not of a RACE file"),
-        (b'{"data": []}', "line 1: JSON, but not of a RACE file"),
-        (b"[1]", "line 1: JSON, but not of a RACE file"),
-        (b'{"article": "\\ud800"}', "line 1: JSON, but not of a RACE file"),
-        (b'{"article": "a"}\n{"art', "line 2: not JSON"),
-        (b'{"article":\n "\xff"}', "line 2: not UTF-8"),
-    ],
-)
-def test_files_of_another_kind_are_named_or_skipped(content, problem, tmp_path):
-    path = tmp_path / "1.txt"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"1\.txt, {problem}"):
-        documents_of(path, "race")
-    good = tmp_path / "2.txt"
-    good.write_text('{"article": "Good."}')
-    counts = Counter()
-    options = {"on_bad_text": "skip", "counts": counts}
-    found = read_documents([str(path), str(good)], "race", **options)
-    assert [document.sentences for document in found] == [["Good."]]
-    assert counts[passages.BAD_PASSAGES] == 1
+def test_a_folder_that_cannot_be_written_is_named_with_its_flag(tmp_path):
+    files.make_writable_folder(tmp_path / "a" / "b", "output_file")
+    assert not list((tmp_path / "a" / "b").iterdir())
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"file/a cannot be made .* another --work_dir"):
+        files.make_writable_folder(tmp_path / "file" / "a", "work_dir")

@@ -1,0 +1,44 @@
+"""The regression task: a number for one text or a pair of texts."""
+
+import functools
+
+import tensorflow as tf
+
+from albert_tf.model.heads import ClassificationModel
+from albert_tf.task_config import Regression
+from albert_tf.tasks import losses
+from albert_tf.tasks.base import Arrays, Task, Tensors, WeightedMean
+from albert_tf.tasks.metrics import METRICS
+
+
+def regression_task(task_config: Regression, dropout: float) -> Task:
+    """Builds the task of predicting a number, as the similarity of STS-B.
+
+    Its predictions are `values` float32 [R] and `label_ids`.
+
+    Args:
+      task_config: name of the task.
+      dropout: probability of dropping a value of the head's input.
+    """
+    return Task(
+        name=task_config.task_name,
+        build_model=functools.partial(
+            ClassificationModel, num_outputs=1, head_dropout=dropout
+        ),
+        losses={"loss": WeightedMean(losses.regression, losses.row_weights)},
+        best_metric="pearson",
+        predictions=_predictions,
+        host_metrics=correlations,
+    )
+
+
+def _predictions(outputs: Tensors, batch: Tensors) -> dict[str, tf.Tensor]:
+    return {"values": outputs["logits"][:, 0], "label_ids": batch["label_ids"]}
+
+
+def correlations(predictions: Arrays) -> dict[str, float]:
+    """Computes `pearson` and `spearman` of `values` [R] and `label_ids` [R]."""
+    return {
+        name: float(METRICS[name](predictions["label_ids"], predictions["values"]))
+        for name in ("pearson", "spearman")
+    }
