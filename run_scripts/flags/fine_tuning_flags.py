@@ -212,6 +212,6 @@ def _export(model: str) -> None:
     from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.serving import export
 
-    exported = export.of_folder(ModelDir.read(model))
+    exported = export.from_model_dir(ModelDir.read(model))
     version, _ = export.export_model(exported, FLAGS.export_dir)
     print(f"Exported to {version}.", flush=True)
