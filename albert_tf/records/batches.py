@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
+from albert_tf.config import TrainConfig
 from albert_tf.records.bucketing import LengthBatches
 from albert_tf.records.features import Features
 from albert_tf.records.reader import find_corruption, find_miscount, parsing_spec
@@ -18,6 +19,8 @@ from albert_tf.records.sidecar import RecordSet
 # Rows that are shuffled together: 10,000 rows of 512 tokens are about 60 MB.
 _SHUFFLE_ROWS = 10_000
 _FILES_AT_ONCE = 16
+# Batches are padded to a multiple of these, if rows differ in length.
+_LENGTH_MULTIPLE, _XLA_LENGTH_MULTIPLE = 8, 64
 # The seed that TensorFlow mixes into an operation's if the program has set none.
 _DEFAULT_GRAPH_SEED = 87_654_321
 
@@ -104,6 +107,17 @@ def evaluation_batches(
 def evaluation_steps(record_set: RecordSet, batch_size: int) -> int:
     """Returns the number of batches of `evaluation_batches`."""
     return -(-record_set.total_rows // batch_size)
+
+
+def length_multiple(config: TrainConfig, strategy: tf.distribute.Strategy) -> int:
+    """Returns `LengthBatches`' length_multiple; 0: pad to the longest length allowed.
+
+    Batches for a TPU have one shape only, since it compiles the step for that shape.
+    Elsewhere XLA compiles the step for every new shape, so it gets few of them.
+    """
+    if not config.length_buckets or isinstance(strategy, tf.distribute.TPUStrategy):
+        return 0
+    return _XLA_LENGTH_MULTIPLE if config.jit_compile else _LENGTH_MULTIPLE
 
 
 @contextlib.contextmanager
