@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
+from albert_tf.config import TrainConfig
 from albert_tf.records.bucketing import LengthBatches
 from albert_tf.records.reader import find_corruption, find_miscount, parsing_spec
 from albert_tf.records.sidecar import RecordSet
@@ -17,6 +18,8 @@ from albert_tf.records.sidecar import RecordSet
 # Rows that are shuffled together: 10,000 rows of 512 pieces are about 60 MB.
 _SHUFFLE_ROWS = 10_000
 _FILES_AT_ONCE = 16
+# Batches of rows of many lengths are padded to a multiple of these.
+_LENGTH_MULTIPLE, _XLA_LENGTH_MULTIPLE = 8, 64
 # What TensorFlow mixes into an operation's seed where the program has set none.
 _SEED_OF_NO_PROGRAM = 87_654_321
 
@@ -99,6 +102,17 @@ def evaluation_batches(
 def evaluation_steps(record_set: RecordSet, batch_size: int) -> int:
     """Batches that `evaluation_batches` gives."""
     return -(-record_set.total_rows // batch_size)
+
+
+def length_multiple(config: TrainConfig, strategy: tf.distribute.Strategy) -> int:
+    """The number whose multiples batches are padded to; 0: all to the longest allowed.
+
+    A TPU compiles one shape of a batch, so all steps there have the same. XLA on other
+    devices compiles each shape once, so there are few of them.
+    """
+    if not config.length_buckets or isinstance(strategy, tf.distribute.TPUStrategy):
+        return 0
+    return _XLA_LENGTH_MULTIPLE if config.jit_compile else _LENGTH_MULTIPLE
 
 
 @contextlib.contextmanager

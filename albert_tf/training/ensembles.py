@@ -8,7 +8,7 @@ import numpy as np
 
 from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.files import read_json
-from albert_tf.training import multi_run
+from albert_tf.training import stored_predictions
 
 # What is averaged; all else must be the same in all models.
 _AVERAGED = ("probabilities", "values")
@@ -58,7 +58,7 @@ def read_sets(folders: Sequence[Path]) -> dict[str, list[dict[str, np.ndarray]]]
       FileNotFoundError: they have no set in common.
       ValueError: sets of one name hold other rows.
     """
-    found = [multi_run.predicted_sets(folder) for folder in folders]
+    found = [stored_predictions.splits(folder) for folder in folders]
     shared = [name for name in found[0] if all(name in sets for sets in found)]
     if not shared:
         raise FileNotFoundError(
@@ -66,7 +66,7 @@ def read_sets(folders: Sequence[Path]) -> dict[str, list[dict[str, np.ndarray]]]
             "with --do_eval or --do_predict."
         )
     sets = {
-        name: [multi_run.read_predictions(folder, name) for folder in folders]
+        name: [stored_predictions.read(folder, name) for folder in folders]
         for name in shared
     }
     for name, members in sets.items():

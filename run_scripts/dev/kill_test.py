@@ -272,8 +272,3 @@ def random_row(rng: np.random.Generator) -> dict[str, np.ndarray]:
         "masked_lm_weights": rng.integers(0, 2, _PREDICTIONS).astype(np.float32),
         "next_sentence_labels": rng.integers(0, 2, 1),
     }
-
-
-if __name__ == "__main__":
-    define_flags()
-    common_flags.run(main)

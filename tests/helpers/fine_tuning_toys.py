@@ -11,7 +11,7 @@ from albert_tf.records.sidecar import RecordSet, read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.tasks.classification import classification
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training import run as training_run
+from albert_tf.training.job import Job
 from data_prep.fine_tuning import classification as fine_tuning_classification
 from data_prep.fine_tuning import tables
 from helpers.tiny import tiny_config
@@ -100,7 +100,7 @@ def make_job(output_dir, vocabulary, train_rows=None, dev_rows=None, **changes):
         "model_config": config(),
         "files": model_dir.model_files(vocabulary, facts),
     }
-    return training_run.Job(
+    return Job(
         optimizer_config=OptimizerConfig("adamw", **optimizer),
         train_config=TrainConfig(str(output_dir), **train),
         train_rows=train_rows,

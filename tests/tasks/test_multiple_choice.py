@@ -249,7 +249,7 @@ def test_each_question_is_predicted_once_on_any_number_of_replicas(
     found = []
     # 30 is no multiple of 8. One device alone is what all others must agree with.
     for batch_size, devices in ((8, strategy), (7, strategy_of(1))):
-        [evaluated] = evaluation.evaluate_sets(
+        [evaluated] = evaluation.evaluate_splits(
             job.task,
             job.model_config,
             TrainConfig(str(tmp_path), eval_batch_size=batch_size),

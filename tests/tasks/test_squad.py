@@ -119,7 +119,7 @@ def model_config(tokenizer):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["v1.1", "v2.0"])
 def evaluated(request, rows, tokenizer):
-    """(settings, task, model, question set, evaluator, its report)"""
+    """(settings, task, model, question set, predictions, report)"""
     made, record_set = rows
     settings = SquadSettings(request.param, n_best_size=6, **LENGTHS)
     contexts = {"0": TEXT * 3, "1": TEXT * 3, "empty": ""}
@@ -133,18 +133,18 @@ def evaluated(request, rows, tokenizer):
         config = TrainConfig("unused", eval_batch_size=4)
         evaluator = Evaluator(task, model, record_set, config)
         steps = batches.evaluation_steps(record_set, 4)
-        report = evaluator.evaluate(tf.constant(steps))
-    return settings, task, model, questions, evaluator, report
+        report, predictions = evaluator.evaluate(tf.constant(steps))
+    return settings, task, model, questions, predictions, report
 
 
 def test_predictions_in_padded_batches_by_length_are_those_of_rows_alone(
     evaluated, rows
 ):
-    settings, task, model, questions, evaluator, _ = evaluated
+    settings, task, model, questions, predictions, _ = evaluated
     made, _ = rows
     alone = squad.predict(task, model, made, batch_size=1)
-    assert alone.keys() == evaluator.predictions.keys()
-    ours = questions.proposals(evaluator.predictions)
+    assert alone.keys() == predictions.keys()
+    ours = questions.proposals(predictions)
     theirs = questions.proposals(alone)
     assert ours.best_texts() == theirs.best_texts()
     for question, found in ours.candidates.items():
@@ -156,10 +156,10 @@ def test_predictions_in_padded_batches_by_length_are_those_of_rows_alone(
 
 
 def test_the_report_has_the_losses_and_the_official_scores(evaluated, rows):
-    settings, task, model, questions, evaluator, report = evaluated
+    settings, task, model, questions, predictions, report = evaluated
     made, _ = rows
     assert report["rows"] == len(made)
-    proposals = questions.proposals(evaluator.predictions)
+    proposals = questions.proposals(predictions)
     scores = questions.score(proposals, settings.threshold)
     assert task.best_metric in scores
     assert scores.items() <= report.items()
@@ -177,7 +177,7 @@ def test_the_report_has_the_losses_and_the_official_scores(evaluated, rows):
 
 
 def test_without_gold_answers_nothing_is_scored(evaluated):
-    settings, *_, evaluator, _ = evaluated
+    settings, *_, predictions, _ = evaluated
     questions = evaluated[3]
     unknown = QuestionSet(questions._rows, questions._contexts, None, settings.rules)
-    assert unknown.score(unknown.proposals(evaluator.predictions), 0.0) == {}
+    assert unknown.score(unknown.proposals(predictions), 0.0) == {}

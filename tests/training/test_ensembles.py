@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.files import write_json
 from albert_tf.tasks.classification import classification
-from albert_tf.training import ensembles, multi_run
+from albert_tf.training import ensembles, stored_predictions
 
 
 def member(probabilities, labels=(0, 1, 1, 0), **more):
@@ -75,11 +75,11 @@ def test_a_run_is_not_overwritten_but_an_ensemble_is(tmp_path):
 
 @pytest.mark.parametrize("kept", [0, 100, 700])
 def test_damaged_predictions_are_named(tmp_path, kept):
-    path = tmp_path / multi_run.PREDICTIONS_FOLDER / "dev.npz"
+    path = tmp_path / stored_predictions.PREDICTIONS_FOLDER / "dev.npz"
     path.parent.mkdir()
     np.savez(path, **member([0.1, 0.2, 0.9, 0]))
-    found = multi_run.read_predictions(tmp_path, "dev")
+    found = stored_predictions.read(tmp_path, "dev")
     assert found["label_ids"].tolist() == [0, 1, 1, 0]
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(ValueError, match=r"dev\.npz is damaged.*predict again"):
-        multi_run.read_predictions(tmp_path, "dev")
+        stored_predictions.read(tmp_path, "dev")

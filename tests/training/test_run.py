@@ -257,22 +257,19 @@ def test_a_folder_of_another_run_is_refused_naming_both_values(tmp_path, rows):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_a_new_run_goes_on(number, tmp_path, rows, monkeypatch):
+def test_a_signal_saves_and_a_new_run_goes_on(number, tmp_path, rows):
     whole = tmp_path / "whole"
     training_run.run(make_job(rows, whole), one_device())
-    after_loop = training_run._Session._after_loop
 
-    def send_signal(session, report):
-        if session.step == 4:
+    def send_signal(step, report):
+        if step == 4:
             os.kill(os.getpid(), number)
-        after_loop(session, report)
 
-    monkeypatch.setattr(training_run._Session, "_after_loop", send_signal)
     # Scripts exit with 130 then.
     interrupts = number == signal.SIGINT
     expected = pytest.raises(KeyboardInterrupt) if interrupts else nullcontext()
     with expected:
-        training_run.run(make_job(rows, tmp_path / "cut"), one_device())
+        training_run.run(make_job(rows, tmp_path / "cut"), one_device(), send_signal)
     stopped = json.loads((tmp_path / "cut" / "results.json").read_text())
     assert (stopped["status"], stopped["global_step"]) == ("pre-empted", 4)
     finished = training_run.run(make_job(rows, tmp_path / "cut"), one_device())
