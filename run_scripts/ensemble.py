@@ -21,16 +21,16 @@ FLAGS = flags.FLAGS
 def main():
     from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.files import write_json
-    from albert_tf.tasks.registry import from_facts
+    from albert_tf.tasks.create import create_task
     from albert_tf.training import ensembles
 
     output = Path(FLAGS.output_dir)
     ensembles.check_output(output)
     folders = [Path(name) for name in FLAGS.models]
-    facts = [ModelDir.read(folder).task for folder in folders]
-    facts = ensembles.shared_task(FLAGS.models, facts)
-    task = from_facts(facts)
-    sets = ensembles.read_sets(folders)
+    task_configs = [ModelDir.read(folder).task_config for folder in folders]
+    task_config = ensembles.shared_task(FLAGS.models, task_configs)
+    task = create_task(task_config)
+    sets = ensembles.read_splits(folders)
     chosen = list(range(len(folders)))
     if FLAGS.select_by:
         if FLAGS.select_by not in sets:
@@ -39,7 +39,7 @@ def main():
                 f"{', '.join(sets)}: run them with --do_eval, or leave --select_by out."
             )
         members = sets[FLAGS.select_by]
-        chosen = ensembles.select(members, task.score, task.best_metric)
+        chosen = ensembles.select(members, task.host_metrics, task.best_metric)
     averaged = {
         name: ensembles.average([members[index] for index in chosen])
         for name, members in sets.items()
@@ -47,11 +47,12 @@ def main():
     results = {
         "models": [FLAGS.models[index] for index in chosen],
         "sets": {
-            name: task.score(predicted)
+            name: task.host_metrics(predicted)
             for name, predicted in averaged.items()
             if predicted["labelled"]
         },
     }
+    facts = task_config.to_dict()
     write = _write_choices if "levels" in facts else _write_classes
     for name, predicted in averaged.items():
         write(output, name, predicted, facts)
