@@ -10,7 +10,6 @@ import itertools
 
 from absl import flags
 
-from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import expand_paths, read_metadata
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.pretraining.inspection import describe_row, find_problems
@@ -35,9 +34,12 @@ def define_inspection_flags() -> None:
 
 
 def main(files: list[str]) -> None:
+    # Loads TensorFlow.
+    from albert_tf.records.reader import read_rows
+
     tokenizer = None
     if FLAGS.vocabulary:
-        tokenizer = AlbertTokenizer.of_file(FLAGS.vocabulary)
+        tokenizer = AlbertTokenizer.from_file(FLAGS.vocabulary)
     for path in expand_paths(",".join(files)):
         metadata = read_metadata(path)
         print(f"{path}: {metadata['rows']:,} rows, {metadata['bytes']:,} bytes")

@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT for multiple choice: RACE, or questions of yours as JSON lines.
+"""Fine-tunes ALBERT for multiple choice: RACE, or your own questions as JSON lines.
 
     python run_scripts/run_race.py --data_dir=RACE --init_checkpoint=albert_base \
         --output_dir=race --do_eval --do_predict
@@ -12,37 +12,22 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep.fine_tuning import classification, multiple_choice, race
+from data_prep.fine_tuning.predictions import write_predictions
 from flags import common_flags, fine_tuning_flags, race_data
 
 FLAGS = flags.FLAGS
 
 
 def main():
-    model = fine_tuning_flags.read_model()
-    data = race_data.from_flags(model)
-
-    from albert_tf.tasks.multiple_choice import (
-        multiple_choice as multiple_choice_multiple_choice,
-    )
-
-    task = multiple_choice_multiple_choice(
-        race_data.TASK_NAME, race.LEVELS, FLAGS.classifier_dropout
-    )
-    train_rows = data.rows("train") if FLAGS.do_train else None
-    sets = {"dev": data.rows("dev")} if FLAGS.do_eval else {}
-    if FLAGS.do_predict:
-        sets["test"] = data.rows("test")
-    for name, rows in {"train": train_rows, **sets}.items():
-        if rows:
-            found = classification.warnings_of(name, rows.metadata["statistics"])
-            fine_tuning_flags.print_warnings(found)
-    outcome = fine_tuning_flags.run(task, model, data.facts(), sets, train_rows)
-    if FLAGS.do_predict and not outcome.preempted:
+    model, tokenizer = fine_tuning_flags.read_model()
+    data = race_data.read_data(tokenizer, model.task_config)
+    outcome = fine_tuning_flags.run(model, data)
+    if "test" in data.test and not outcome.preempted:
         folder = Path(FLAGS.output_dir)
-        files = folder / "predictions.json", folder / "test_results.tsv"
-        multiple_choice.write_predictions(outcome.predictions["test"], *files)
-        print(f"Answers: {files[0]}; probabilities: {files[1]}", flush=True)
+        table, answers = folder / "test_results.tsv", folder / "predictions.json"
+        predicted = outcome.predictions["test"]
+        write_predictions(predicted, data.task_config, table, answers)
+        print(f"Answers: {answers}; probabilities: {table}", flush=True)
 
 
 if __name__ == "__main__":

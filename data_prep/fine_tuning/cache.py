@@ -1,7 +1,7 @@
-"""Rows that were made once: files whose names say what they were made of.
+"""Keeps converted rows in files, so that they are made once.
 
-A file is found again by the content of its input, the vocabulary, the settings and the
-version of what makes it, and by nothing else: it is never stale.
+A file's name is a digest of the content of the input, the vocabulary, the settings and
+the version of the conversion, so a file is never out of date.
 """
 
 import json
@@ -22,7 +22,7 @@ from albert_tf.records.writer import write_records
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.parallel import progress_bar
 
-# Of how rows are made: a new one makes all of them anew.
+# Version of the conversion; raise it to make all rows again.
 VERSION = 1
 _NAME_DIGITS = 16
 
@@ -35,17 +35,20 @@ def cached_rows(
     settings: Mapping[str, Any],
     make: Callable[[dict[str, Any]], tuple[Features, int, Iterable[Mapping]]],
 ) -> RecordSet:
-    """The rows of some input files, made now or before.
+    """Returns the rows of some input files, made now or in an earlier call.
+
+    Input content, tokenizer and settings are the key: if one of them differs, the rows
+    are made again.
 
     Args:
-      folder: of the files.
-      name: what they begin with, as `rte-dev`.
-      inputs: files whose content decides.
-      tokenizer: its vocabulary and cleaning decide.
-      settings: JSON values that decide, `max_seq_length` among them; the sidecar has
-        them too.
-      make: (statistics, to be filled while rows are made; the sidecar keeps them) ->
-        features, about how many rows, and the rows.
+      folder: folder of the row files.
+      name: beginning of the file's name, as `rte-dev`.
+      inputs: input files.
+      tokenizer: its vocabulary and cleaning of text are part of the key.
+      settings: JSON values, `max_seq_length` among them; the sidecar has them too.
+      make: function of a dict for statistics, to be filled while rows are made, which
+        the sidecar keeps; returns features, the approximate number of rows, and the
+        rows.
     Raises:
       FileNotFoundError: an input is missing.
     """
@@ -65,7 +68,7 @@ def cached_rows(
             **known,
             "kind": name,
             "content_sha256": digest,
-            # Filled by the time that it is written.
+            # Filled when the sidecar is written.
             "statistics": statistics,
         }
         rows = _with_progress(rows, count, name)
@@ -78,7 +81,7 @@ def _is_whole(path: Path, digest: str) -> bool:
         return False
     try:
         return read_metadata(path).get("content_sha256") == digest
-    except ValueError:  # damaged: it is made again
+    except ValueError:  # damaged: make it again
         return False
 
 

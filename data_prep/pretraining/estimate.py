@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.records.writer import frame_rows
+from albert_tf.records.encoding import frame_rows
 from data_prep.corpus.files import Part, divide, part_bytes, stat_files
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenize import Encoder, check_text, encode_parts

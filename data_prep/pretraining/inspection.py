@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.records.reader import read_batches
 from albert_tf.records.sidecar import read_metadata
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.pretraining.config import PAIR_OBJECTIVES
@@ -75,6 +74,9 @@ def find_problems(
       FileNotFoundError: there is no such file or sidecar.
       ValueError: the sidecar or vocabulary does not fit the file.
     """
+    # Loads TensorFlow, which data preparation does without until here.
+    from albert_tf.records.reader import read_batches
+
     metadata = read_metadata(path)
     if tokenizer is not None:
         for key, value in tokenizer.metadata().items():

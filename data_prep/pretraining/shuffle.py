@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.files import writing
-from albert_tf.records.writer import frame_rows, publish_records, split_frames
+from albert_tf.records.encoding import frame_rows, split_frames
+from albert_tf.records.writer import publish_records
 from data_prep.corpus.segmenter import RowTokenizer
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import TokenizedCorpus, TokenizedText

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from albert_tf.files import write_json
+from albert_tf.records.encoding import split_frames
 from albert_tf.records.features import pretraining_features
 from albert_tf.records.sidecar import read_metadata, sidecar_path
-from albert_tf.records.writer import split_frames, write_records
+from albert_tf.records.writer import write_records
 from data_prep.corpus.statistics import Statistics
 from data_prep.pretraining import inspection
 from data_prep.pretraining.rows import make_rows

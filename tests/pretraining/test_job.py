@@ -20,8 +20,6 @@ from data_prep.corpus.files import stat_files
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.work_folder import hold_folder
 from data_prep.pretraining.config import PretrainingDataConfig
-from data_prep.pretraining.estimate import estimate
-from data_prep.pretraining.job import make_pretraining_data
 from data_prep.pretraining.rows import make_rows
 from helpers.letters import CONFIG, TOKENIZER, make_documents, tokenize
 from helpers.paths import ROOT
@@ -217,27 +215,6 @@ def pieces(rows):
     return np.bincount(
         rows["masked_lm_ids"][rows["masked_lm_weights"] > 0], minlength=57
     )
-
-
-# Prediction.
-
-
-@pytest.mark.parametrize("count", [40, 2500])
-@pytest.mark.parametrize("files", [1, 6])
-@pytest.mark.parametrize("objective", ["sop", "nsp"])
-def test_rows_and_bytes_are_predicted(
-    count, files, objective, documents, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("data_prep.corpus.files._SMALLEST_PART", 5000)
-    monkeypatch.setattr("data_prep.corpus.files._LARGEST_PART", 10_000)
-    config = PretrainingDataConfig(**{**vars(CONFIG), "pair_objective": objective})
-    job = make_job(documents[:count], config, tmp_path, files=files)
-    predicted = estimate(job)
-    assert not list((tmp_path / "out").iterdir())
-    report = make_pretraining_data(job)
-    assert predicted["rows"] == pytest.approx(report["rows"], rel=0.05)
-    assert predicted["record_bytes"] == pytest.approx(report["record_bytes"], rel=0.05)
-    assert predicted["documents"] == pytest.approx(count, rel=0.05)
 
 
 # Kills.

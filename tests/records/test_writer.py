@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf.files import sha256, write_json
 from albert_tf.records import writer
+from albert_tf.records.encoding import frame_rows, split_frames
 from albert_tf.records.features import Feature, pretraining_features
 from albert_tf.records.reader import find_corruption, read_rows
 from albert_tf.records.sidecar import (
@@ -18,7 +19,7 @@ from albert_tf.records.sidecar import (
     shard_paths,
     sidecar_path,
 )
-from albert_tf.records.writer import frame_rows, split_frames, write_records
+from albert_tf.records.writer import write_records
 from helpers import tiny
 
 FEATURES = pretraining_features(tiny.MAX_SEQ_LENGTH, tiny.MAX_PREDICTIONS)
