@@ -51,7 +51,7 @@ def main():
     task_config = Classification(
         "custom", ["no", "yes"], max_seq_length=config.max_position_embeddings
     )
-    model = ClassificationModel(config, 2, seed=1)
+    model = ClassificationModel(config, num_outputs=2, seed=1)
     with tempfile.TemporaryDirectory() as folder:
         prefix = f"{folder}/model.ckpt-1"
         weights_checkpoint(model).write(prefix)
