@@ -80,16 +80,15 @@ def glue(name: str, vocabulary: list[str]) -> list[str]:
     ]
 
 
-def squad(version: str, vocabulary: list[str]) -> list[str]:
+def squad(version: str, vocabulary: list[str], *flags: str) -> list[str]:
     """Trains on SQuAD v1 or v2."""
     return [
         "run_squad.py",
         f"--train_file=inputs/squad/{version}-train.json",
-        f"--predict_file=inputs/squad/{version}-dev.json",
-        "--do_eval",
         "--max_seq_length=64",
         "--doc_stride=20",
         "--max_query_length=24",
+        *flags,
         *vocabulary,
         *TRAINING,
     ]
@@ -111,19 +110,28 @@ TRAIN = {
     "cola": [*glue("cola", WORDPIECE), "--num_train_steps=8"],
     "sts_b": [*glue("sts-b", SENTENCEPIECE), "--num_train_steps=8"],
     "race": [*RACE, "--num_train_steps=8"],
-    "squad_v1": [*squad("v1", WORDPIECE), "--num_train_steps=32"],
-    "squad_v2": [
-        *squad("v2", SENTENCEPIECE),
+    "squad_v1": squad(
+        "v1",
+        WORDPIECE,
         "--num_train_steps=32",
+        "--predict_file=inputs/squad/v1-dev.json",
+        "--do_eval",
+    ),
+    "squad_v2": squad(
+        "v2",
+        SENTENCEPIECE,
+        "--num_train_steps=32",
+        "--predict_file=inputs/squad/v2-dev.json",
+        "--do_eval",
         "--tune_threshold",
-    ],
+    ),
 }
 
 # Runs that stop after their first loop, and go on when they are started again.
 RESUMED = {
     "resumed_pretraining": PRETRAINING,
     "resumed_table": [*TABLE, "--num_train_steps=8"],
-    "resumed_squad_v2": [*squad("v2", SENTENCEPIECE), "--num_train_steps=8"],
+    "resumed_squad_v2": squad("v2", SENTENCEPIECE, "--num_train_steps=8"),
 }
 STOP = "--max_train_hours=1e-9"
 
