@@ -1,4 +1,4 @@
-"""Converts weights between layouts, with their configuration and vocabulary.
+r"""Converts weights between layouts, with their configuration and vocabulary.
 
     python run_scripts/convert_checkpoint.py --from=albert_base_v2 --to=model \
         --layout=own

@@ -1,4 +1,4 @@
-"""Averages what several fine-tuned models predict, and scores or writes it.
+r"""Averages what several fine-tuned models predict, and scores or writes it.
 
     python run_scripts/ensemble.py --models=rte/run_1,rte/run_2,other_rte \
         --output_dir=rte_ensemble --select_by=dev
