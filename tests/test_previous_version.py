@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from previous_version import commands, evidence
 from previous_version.runner import Runner
 

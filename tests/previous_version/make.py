@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
 from previous_version import commands, evidence
 from previous_version.make_inputs import Inputs
 from previous_version.runner import Runner
