@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from albert_tf.files import json_bytes, read_json, write_whole
+
 # Keys of released configuration files that change nothing.
 _IGNORED_KEYS = frozenset(
     {
@@ -188,9 +190,8 @@ class AlbertConfig:
             raise FileNotFoundError(
                 f"No configuration file {str(path)!r}: see configs/ for the models."
             )
+        values = read_json(path)
         try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
-            _require(isinstance(values, dict), "It must hold one JSON object.")
             return cls.from_dict(values)
         except ValueError as error:
             raise ValueError(f"Configuration file {str(path)!r}: {error}") from error
@@ -201,8 +202,7 @@ class AlbertConfig:
 
     def to_json(self, path: str | os.PathLike) -> None:
         """Writes `to_dict` as JSON."""
-        text = json.dumps(self.to_dict(), indent=2) + "\n"
-        Path(path).write_text(text, encoding="utf-8")
+        write_whole(path, json_bytes(self.to_dict(), indent=2))
 
     def replace(self, **changes: Any) -> "AlbertConfig":
         """A copy with some values changed, checked again."""

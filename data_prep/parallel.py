@@ -1,10 +1,12 @@
-"""Processes that carry out tasks; one process does so itself.
+"""Carries out calls in several processes, and shows their progress.
 
-Why not `concurrent.futures`: its workers outlive a parent that is killed, waiting for
-ever, and need a global variable for what all tasks share. Here each worker holds one
-end of a pipe whose other end only the parent has, so either sees when the other dies.
+`concurrent.futures` is not used because its workers outlive a parent that is killed and
+wait forever, and because values shared by all calls would need a global variable. Here
+each worker holds one end of a pipe whose other end only the parent has, so each of them
+notices when the other dies.
 """
 
+import io
 import multiprocessing
 import os
 import resource
@@ -14,13 +16,18 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
+
+from tqdm import tqdm
+
+# Seconds until the first line of a log and between two lines.
+_SECONDS_PER_LINE = 10.0
 
 
-class Task(NamedTuple):
-    """A call `function(shared, *arguments)` of a function of a module.
+class Call(NamedTuple):
+    """A call `function(shared, *arguments)` of a function at the top of a module.
 
-    `note` is for the one who gave the task and stays with it.
+    `note` is not sent to the worker; it tells the caller which call is done.
     """
 
     function: Callable
@@ -29,43 +36,45 @@ class Task(NamedTuple):
 
 
 def default_count() -> int:
-    """Processors that this process may use."""
+    """Returns the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class Workers:
-    """A number of processes, to be used in a `with` statement."""
+    """Processes that carry out calls; use it in a `with` statement."""
 
     def __init__(self, count: int):
-        """Starts the processes; a count of 1 starts none.
+        """Starts the processes.
 
+        Args:
+          count: number of processes; 1 starts none, so that calls run in this one.
         Raises:
           ValueError: the count is not positive.
         """
         if count < 1:
             raise ValueError(f"num_workers must be at least 1. Received {count}.")
-        self._shared = None
+        self._shared: Any = None
         self._peaks: dict[int, int] = {}
         self._processes: dict[Connection, multiprocessing.Process] = {}
         method = _start_method()
         context = multiprocessing.get_context(method)
         for _ in range(count if count > 1 else 0):
-            mine, theirs = context.Pipe()
-            # A fork has the parent's ends too, and would keep them open.
-            inherited = (*self._processes, mine) if method == "fork" else ()
+            parent_end, worker_end = context.Pipe()
+            # A fork inherits the parent's ends and would keep them open.
+            inherited = (*self._processes, parent_end) if method == "fork" else ()
             process = context.Process(
-                target=_work, args=(theirs, inherited), daemon=True
+                target=_work, args=(worker_end, inherited), daemon=True
             )
             process.start()
-            theirs.close()
-            self._processes[mine] = process
+            worker_end.close()
+            self._processes[parent_end] = process
 
     def __enter__(self) -> "Workers":
         return self
 
-    def __exit__(self, error_type, *_) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, *_) -> None:
         for connection, process in self._processes.items():
             if error_type is not None:
                 process.kill()
@@ -75,39 +84,42 @@ class Workers:
 
     @property
     def peak_memory(self) -> int:
-        """Sum of the largest resident sizes of all processes so far, in bytes."""
+        """Sum of the peak resident sizes of all processes so far, in bytes."""
         return _peak_memory() + sum(self._peaks.values())
 
     def share(self, value: Any) -> None:
-        """Sets what all further tasks get as their first argument."""
+        """Sets the first argument of all further calls."""
         self._shared = value
         for connection in self._processes:
             self._send(connection, (None, value))
 
     def run(
         self,
-        next_task: Callable[[], Task | None],
-        done: Callable[[Task, Any], None],
+        next_call: Callable[[], Call | None],
+        done: Callable[[Call, Any], None],
     ) -> None:
-        """Carries out tasks until there are none.
+        """Carries out calls until there are none left.
 
         Args:
-          next_task: gives the next task; None if there is none before another task is
-            done, or none at all.
-          done: is told of each task and its result, in the order of completion.
+          next_call: returns the next call; None if another call has to be done first,
+            or if none is left.
+          done: gets each call and its result, in the order of completion.
         Raises:
-          ValueError, OSError: as a task raised it, or a worker died.
+          ValueError: raised by a call.
+          OSError: raised by a call, or a worker died.
+          RuntimeError: a call raised another error in a worker.
         """
         if not self._processes:
-            while (task := next_task()) is not None:
-                done(task, task.function(self._shared, *task.arguments))
+            while (call := next_call()) is not None:
+                done(call, call.function(self._shared, *call.arguments))
             return
-        idle, busy = list(self._processes), {}
+        idle = list(self._processes)
+        busy: dict[Connection, Call] = {}
         while True:
-            while idle and (task := next_task()) is not None:
+            while idle and (call := next_call()) is not None:
                 connection = idle.pop()
-                self._send(connection, task[:2])
-                busy[connection] = task
+                self._send(connection, (call.function, call.arguments))
+                busy[connection] = call
             if not busy:
                 return
             for connection in wait(list(busy)):
@@ -134,26 +146,27 @@ class Workers:
         process = self._processes[connection]
         process.join(timeout=10)
         return OSError(
-            f"A worker process died (exit code {process.exitcode}), perhaps for want "
-            "of memory: start again, with fewer --num_workers if it was; finished "
+            f"A worker process died (exit code {process.exitcode}), perhaps for lack "
+            "of memory: start again, if so with fewer --num_workers; finished "
             "files are kept."
         )
 
 
 def _start_method() -> str:
-    """How to start a process: a fork takes a hundredth of the time of a new one.
+    """Chooses how processes start: by a fork if that is safe.
 
-    But it copies threads' locks as they happen to be, which only a process without
-    threads of its own survives for sure, and TensorFlow has many.
+    A fork takes a hundredth of the time of a new process. But it copies the locks of
+    threads as they are, so it is safe only in a process without further threads, and
+    TensorFlow has many.
     """
     is_simple = threading.active_count() == 1 and "tensorflow" not in sys.modules
     return "fork" if is_simple and sys.platform == "linux" else "spawn"
 
 
 def _work(connection: Connection, inherited: Sequence[Connection]) -> None:
-    """What a worker does until its parent closes the pipe or dies."""
-    for parents_end in inherited:
-        parents_end.close()
+    """Carries out calls until the parent closes the pipe or dies."""
+    for parent_end in inherited:
+        parent_end.close()
     # Ctrl-C goes to all processes of a terminal; the parent ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -169,7 +182,10 @@ def _work(connection: Connection, inherited: Sequence[Connection]) -> None:
         return
 
 
-def _attempt(shared, function, arguments) -> tuple[Exception | None, Any]:
+def _attempt(
+    shared: Any, function: Callable, arguments: tuple
+) -> tuple[Exception | None, Any]:
+    """Returns (error, None) or (None, result) of a call."""
     try:
         return None, function(shared, *arguments)
     except (ValueError, OSError) as error:
@@ -179,12 +195,50 @@ def _attempt(shared, function, arguments) -> tuple[Exception | None, Any]:
 
 
 def _peak_memory() -> int:
-    """The largest resident size of this process so far, in bytes."""
+    """Returns the peak resident size of this process so far, in bytes."""
     try:
-        # Not `getrusage`, whose number a new process takes over from its parent.
+        # Not `getrusage`, whose value a new process inherits from its parent.
         with open("/proc/self/status") as status:
             lines = [line for line in status if line.startswith("VmHWM:")]
         return 1024 * int(lines[0].split()[1])
     except (OSError, IndexError):
         unit = 1 if sys.platform == "darwin" else 1024
         return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+class _Lines(io.TextIOBase):
+    """A stream that turns a progress bar, which is drawn over itself, into lines."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes a line if there is anything visible to write."""
+        if line := text.strip():
+            self._stream.write(line + "\n")
+            self._stream.flush()
+        return len(text)
+
+
+def progress_bar(total: int, unit: str, description: str) -> tqdm:
+    """Makes a progress bar on standard error; plain lines without a terminal.
+
+    Args:
+      total: number of units.
+      unit: name of a unit; "B" for bytes.
+      description: text in front of the bar.
+    Returns:
+      A bar to be used in a `with` statement.
+    """
+    options: dict[str, Any] = {"total": total, "unit": unit, "desc": description}
+    options["unit_scale"] = unit == "B"
+    if sys.stderr.isatty():
+        return tqdm(**options)
+    return tqdm(
+        **options,
+        file=_Lines(sys.stderr),
+        mininterval=_SECONDS_PER_LINE,
+        delay=_SECONDS_PER_LINE,
+        bar_format="{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt} {unit}, "
+        "{elapsed} so far, {remaining} left",
+    )

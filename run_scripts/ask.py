@@ -1,4 +1,4 @@
-"""Answers questions on a text, at the terminal, with a model of `run_squad.py`.
+r"""Answers questions on a text, at the terminal, with a model of `run_squad.py`.
 
     python run_scripts/ask.py --model=squad --context=article.txt \
         --question="Who wrote it?" --question="When?"
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from absl import flags
 
+from albert_tf.task_config import Squad
 from data_prep.fine_tuning.squad import Paragraph, Question
 from data_prep.fine_tuning.squad_windows import (
     ConversionReport,
@@ -23,42 +24,39 @@ _ROWS_AT_A_TIME = 8
 
 
 def main():
-    from albert_tf.checkpoints import model_dir
     from albert_tf.checkpoints.load import HEADS, load_weights
-    from albert_tf.task_config import Squad
+    from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.tasks import answers, squad
+    from albert_tf.tasks.create import create_task
 
-    folder = model_dir.read(FLAGS.model)
-    settings = Squad.require(folder.task_config)
+    folder = ModelDir.read(FLAGS.model)
+    task_config = Squad.require(folder.task_config)
     text = _read_text(FLAGS.context)
-    asked = [Question(str(i), text) for i, text in enumerate(FLAGS.question)]
-    windows = WindowSettings(
-        settings.max_seq_length, settings.doc_stride, settings.max_query_length
-    )
+    questions = [Question(str(i), asked) for i, asked in enumerate(FLAGS.question)]
     rows = list(
         make_rows(
-            [Paragraph(text, tuple(asked))],
+            [Paragraph(text, tuple(questions))],
             folder.tokenizer(),
-            windows,
+            WindowSettings.from_task_config(task_config),
             ConversionReport(),
             for_training=False,
         )
     )
-    task = squad.squad_task(settings)
-    model = task.build_model(folder.config, seed=0)
+    task = create_task(task_config)
+    model = task.build_model(folder.config)
     load_weights(model, folder.checkpoint, unused_ok=HEADS)
     predicted = squad.predict(task, model, rows, _ROWS_AT_A_TIME)
-    contexts = {question.question_id: text for question in asked}
-    proposals = answers.propose(rows, predicted, contexts, settings)
-    final = proposals.predictions(settings.threshold)
-    for question in asked:
-        if len(asked) > 1:
+    contexts = {question.question_id: text for question in questions}
+    proposals = answers.propose(rows, predicted, contexts, task_config)
+    final = proposals.predictions(task_config.threshold)
+    for question in questions:
+        if len(questions) > 1:
             print(f"{question.text}")
-        if not final[question.question_id]:
+        answer = final[question.question_id]
+        if not answer:
             print("(no answer in the text)")
-        found = proposals.candidates[question.question_id]
-        shown = FLAGS.n_best if FLAGS.n_best > 1 else bool(final[question.question_id])
-        for candidate in found[:shown]:
+        listed = FLAGS.n_best if FLAGS.n_best > 1 else bool(answer)
+        for candidate in proposals.candidates[question.question_id][:listed]:
             print(f"{candidate.text}  ({candidate.probability:.1%})", flush=True)
 
 
@@ -76,12 +74,13 @@ if __name__ == "__main__":
         "model", None, "Output folder of run_squad.py: the model.", required=True
     )
     flags.DEFINE_string(
-        "context", None, "File of the text, of any length; -: the input.", required=True
+        "context",
+        None,
+        "File of the text, of any length; -: standard input.",
+        required=True,
     )
     flags.DEFINE_multi_string(
-        "question", None, "What to ask. May be repeated.", required=True
+        "question", None, "A question. May be repeated.", required=True
     )
-    flags.DEFINE_integer(
-        "n_best", 1, "Answers to list of each question.", lower_bound=1
-    )
+    flags.DEFINE_integer("n_best", 1, "Answers listed a question.", lower_bound=1)
     common_flags.run(main)

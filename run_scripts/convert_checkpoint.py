@@ -1,37 +1,38 @@
-"""Converts weights between layouts, with their configuration and vocabulary.
+r"""Converts weights between checkpoint formats, with configuration and vocabulary.
 
     python run_scripts/convert_checkpoint.py --from=albert_base_v2 --to=model \
         --layout=own
 
-`--from` is found out: an own or TensorFlow 1 checkpoint, a hub module or SavedModel, a
-Hugging Face folder, tf-models' AlbertEncoder, albert_zh. `--to` is a new folder.
+The format of `--from` is detected: an own or TensorFlow 1 checkpoint, a hub module or
+SavedModel, a Hugging Face folder, tf-models' AlbertEncoder, albert_zh. `--to` is a new
+folder.
 """
 
 from absl import flags
 
-from albert_tf.checkpoints import beside_weights
+from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS, CheckpointFormat
 from flags import common_flags
 
 FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf.checkpoints import convert, model_dir
+    from albert_tf.checkpoints import convert, model_dir, output_folders
     from albert_tf.config import AlbertConfig
 
     config = vocabulary = None
     if FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
-    source = model_dir.locate(FLAGS["from"].value)
+    source = output_folders.locate_best(FLAGS["from"].value)
     file = FLAGS.spm_model_file or FLAGS.vocab_file
     cleaning = (FLAGS.do_lower_case, FLAGS.strip_accents)
     if file or cleaning != (None, None):
-        vocabulary = beside_weights.read_vocabulary(source, file, *cleaning)
+        vocabulary = model_dir.read_vocabulary(source, file, *cleaning)
     results = convert.convert(
         convert.Conversion(
             source=source,
             target=FLAGS.to,
-            layout=FLAGS.layout,
+            target_format=CheckpointFormat(FLAGS.layout),
             config=config,
             vocabulary=vocabulary,
             strict=FLAGS.strict,
@@ -64,25 +65,29 @@ if __name__ == "__main__":
     )
     flags.DEFINE_string("to", None, "New folder of the converted model.", required=True)
     flags.DEFINE_enum(
-        "layout", None, beside_weights.TARGETS, "Layout of --to.", required=True
+        "layout",
+        None,
+        [target_format.value for target_format in WRITABLE_FORMATS],
+        "Checkpoint format of --to.",
+        required=True,
     )
     common_flags.define_config_file_flag(required=False)
     flags.DEFINE_bool(
         "strict",
         True,
-        "Stop where a weight is missing, unknown or without a place in the layout. If "
-        "false, it starts fresh or is left out, and the report says so.",
+        "Stop if a weight is missing, unknown or without a place in the format. If "
+        "false, it starts fresh or is left out, as the report tells.",
     )
     flags.DEFINE_bool(
         "multiple_choice",
         False,
-        "A head of one class scores the choices of a question, for which Hugging Face "
+        "A head of one class scores the options of a question, for which Hugging Face "
         "has a class of its own. If false, it is a regression.",
     )
     flags.DEFINE_integer(
         "resize_vocabulary",
         None,
-        "Rows that the embeddings and the masked-LM head's bias shall grow to.",
+        "Number of rows that the embeddings and the masked-LM head's bias grow to.",
         lower_bound=1,
     )
     common_flags.define_tokenizer_flags(cleaning=None)

@@ -1,11 +1,11 @@
-"""Makes pretraining records of text: pairs of segments with n-gram masks.
+r"""Makes pretraining records of text: pairs of segments with n-gram masks.
 
     python run_scripts/create_pretraining_data.py --input_file='text/*.txt' \
         --input_format=raw --spm_model_file=vocabulary.model \
         --output_file=data/train.tfrecord@64
 
-Each output file gets a sidecar FILE.json with its settings and numbers. A run that was
-killed goes on where it was when it is started again. --dry_run tells rows and bytes.
+Each output file gets a sidecar FILE.json with its configuration and counts. A run that
+was killed continues when it is started again. --dry_run predicts rows and bytes.
 """
 
 from absl import flags, logging
@@ -13,42 +13,24 @@ from absl import flags, logging
 from data_prep.corpus.reader import expand_inputs
 from data_prep.corpus.tokenize import TextConfig
 from data_prep.parallel import default_count
-from data_prep.pretraining.config import PretrainingDataConfig
 from data_prep.pretraining.estimate import estimate, estimate_table
-from data_prep.pretraining.job import Job, make_pretraining_data
-from data_prep.pretraining.masking import MaskingConfig
-from data_prep.pretraining.output_files import expand_outputs
-from data_prep.pretraining.report import report_table, unknown_warning
-from flags import common_flags, data_flags
+from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
+from data_prep.pretraining.output_files import (
+    expand_outputs,
+    report_table,
+    unknown_warning,
+)
+from flags import common_flags, data_flags, fields
 
 FLAGS = flags.FLAGS
 
 
-def config_from_flags() -> PretrainingDataConfig:
-    return PretrainingDataConfig(
-        max_seq_length=FLAGS.max_seq_length,
-        short_seq_prob=FLAGS.short_seq_prob,
-        dupe_factor=FLAGS.dupe_factor,
-        random_seed=FLAGS.random_seed,
-        pair_objective=data_flags.pair_objective(),
-        masking=MaskingConfig(
-            max_predictions_per_seq=FLAGS.max_predictions_per_seq,
-            masked_lm_prob=FLAGS.masked_lm_prob,
-            ngram=FLAGS.ngram,
-            favor_shorter_ngram=FLAGS.favor_shorter_ngram,
-            do_whole_word_mask=FLAGS.do_whole_word_mask,
-        ),
-    )
-
-
-def job_from_flags() -> Job:
-    config = config_from_flags()
-    text_config = TextConfig(
-        FLAGS.input_format, FLAGS.on_bad_text, FLAGS.language, FLAGS.chinese_segmenter
-    )
-    return Job(
+def job_from_flags() -> PretrainingDataJob:
+    """Returns the job that the flags describe."""
+    config = data_flags.pretraining_data_config()
+    return PretrainingDataJob(
         input_paths=expand_inputs(FLAGS.input_file),
-        text_config=text_config,
+        text_config=fields.read(TextConfig),
         tokenizer=common_flags.make_tokenizer(),
         config=config,
         outputs=expand_outputs(
@@ -59,7 +41,7 @@ def job_from_flags() -> Job:
     )
 
 
-def main():
+def main() -> None:
     job = job_from_flags()
     if FLAGS.dry_run:
         report = estimate(job)

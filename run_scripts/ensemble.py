@@ -1,10 +1,10 @@
-"""Averages what several fine-tuned models predict, and scores or writes it.
+r"""Averages the predictions of several fine-tuned models; scores and writes them.
 
     python run_scripts/ensemble.py --models=rte/run_1,rte/run_2,other_rte \
         --output_dir=rte_ensemble --select_by=dev
 
 Probabilities are averaged, and so are values of a regression (section 4.9 of the
-paper). Each model must have predicted the same sets: run it with --do_eval and
+paper). Each model must have predicted the same splits: run it with --do_eval and
 --do_predict first. For SQuAD see ensemble_squad.py.
 """
 
@@ -12,38 +12,39 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep.fine_tuning import glue, multiple_choice
+from albert_tf.files import write_json
+from albert_tf.task_config import MultipleChoice
+from data_prep.fine_tuning.predictions import write_predictions
 from flags import common_flags
 
 FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf.checkpoints import model_dir
-    from albert_tf.files import write_json
-    from albert_tf.task_config import MultipleChoice
-    from albert_tf.tasks import create_task
+    from albert_tf.checkpoints.model_dir import ModelDir
+    from albert_tf.tasks.create import create_task
     from albert_tf.training import ensembles
 
     output = Path(FLAGS.output_dir)
     ensembles.check_output(output)
     folders = [Path(name) for name in FLAGS.models]
-    task_configs = [model_dir.read(folder).task_config for folder in folders]
+    task_configs = [ModelDir.read(folder).task_config for folder in folders]
     task_config = ensembles.shared_task(FLAGS.models, task_configs)
     task = create_task(task_config)
-    sets = ensembles.read_sets(folders)
+    splits = ensembles.read_splits(folders)
     chosen = list(range(len(folders)))
     if FLAGS.select_by:
-        if FLAGS.select_by not in sets:
+        if FLAGS.select_by not in splits:
             raise ValueError(
-                f"No set {FLAGS.select_by!r} was predicted by all models, only "
-                f"{', '.join(sets)}: run them with --do_eval, or leave --select_by out."
+                f"No split {FLAGS.select_by!r} was predicted by all models, only "
+                f"{', '.join(splits)}: run them with --do_eval, or leave --select_by "
+                "out."
             )
-        members = sets[FLAGS.select_by]
+        members = splits[FLAGS.select_by]
         chosen = ensembles.select(members, task.host_metrics, task.best_metric)
     averaged = {
         name: ensembles.average([members[index] for index in chosen])
-        for name, members in sets.items()
+        for name, members in splits.items()
     }
     results = {
         "models": [FLAGS.models[index] for index in chosen],
@@ -53,35 +54,23 @@ def main():
             if predicted["labelled"]
         },
     }
-    is_choice = isinstance(task_config, MultipleChoice)
-    write = _write_choices if is_choice else _write_classes
     for name, predicted in averaged.items():
-        write(output, name, predicted, task_config)
+        answers = output / "GLUE" / f"{name}.tsv"
+        if isinstance(task_config, MultipleChoice):
+            answers = output / f"{name}_predictions.json"
+        table = output / f"{name}_results.tsv"
+        write_predictions(predicted, task_config, table, answers)
     write_json(output / "results.json", results)
     print(f"Averaged {', '.join(results['models'])}: {results['sets']}")
 
 
-def _write_classes(output: Path, name: str, predicted, task_config) -> None:
-    labels = getattr(task_config, "labels", None)
-    bounds = getattr(task_config, "bounds", None)
-    lines = glue.score_lines(predicted, labels)
-    glue.write_lines(output / f"{name}_results.tsv", lines)
-    lines = glue.submission_lines(predicted["index"], predicted, labels, bounds)
-    glue.write_lines(output / "GLUE" / f"{name}.tsv", lines)
-
-
-def _write_choices(output: Path, name: str, predicted, task_config) -> None:
-    answers, table = f"{name}_predictions.json", f"{name}_results.tsv"
-    multiple_choice.write_predictions(predicted, output / answers, output / table)
-
-
 if __name__ == "__main__":
     flags.DEFINE_list("models", None, "Output folders of runs.", required=True)
-    flags.DEFINE_string("output_dir", None, "Where results go.", required=True)
+    flags.DEFINE_string("output_dir", None, "Folder for the results.", required=True)
     flags.DEFINE_string(
         "select_by",
         "",
-        "Set, as dev, by which models are chosen, one after the other as long as each "
-        "makes the average better. Empty: all of them.",
+        "Split, as dev, to choose models by: one after the other as long as each makes "
+        "the average better. Default: use all models.",
     )
     common_flags.run(main)

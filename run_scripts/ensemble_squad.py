@@ -1,20 +1,19 @@
-"""Answers of several models together (section 4.9 of the paper).
+r"""Answers of several models together (section 4.9 of the paper).
 
     python run_scripts/ensemble_squad.py --models=squad/run_1,squad/run_2 \
         --predict_file=dev-v2.0.json --output_dir=squad_ensemble --tune_threshold
 
-Probabilities of what each proposes are averaged, and so are its null scores. Each model
-must have answered the same file, with `run_squad.py`; its sizes, lengths and vocabulary
-may be others.
+The probabilities of proposed answers are averaged, and so are the null scores. Each
+model must have answered the same file with `run_squad.py`; models may differ in size,
+lengths and vocabulary.
 """
 
 import dataclasses
-import math
-import statistics
 from pathlib import Path
 
 from absl import flags
 
+from albert_tf.task_config import Squad
 from data_prep.fine_tuning import squad
 from flags import common_flags, squad_data
 
@@ -22,90 +21,32 @@ FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf.task_config import Squad
-    from albert_tf.tasks import answers
-    from albert_tf.tasks.answer_metrics import QuestionSet
-    from albert_tf.training import ensembles
+    from albert_tf.training import ensembles, squad_answers
 
     output_dir = Path(FLAGS.output_dir)
     ensembles.check_output(output_dir)
     file = squad.read_squad(FLAGS.predict_file)
-    contexts = file.contexts()
     folders = [Path(folder) for folder in FLAGS.models]
-    known = [_read_json(folder / squad_data.RESULTS_FILE) for folder in folders]
-    proposals = answers.average(
-        [_read_proposals(folder, contexts) for folder in folders], FLAGS.n_best_size
-    )
-    version_2 = known[0]["task_name"] == Squad(version_2=True).task_name
-    squad_data.check_threshold(version_2)
-    settings = Squad(version_2, n_best_size=FLAGS.n_best_size)
-    questions = QuestionSet([], contexts, file.golds(), settings)
+    ensemble = squad_answers.Ensemble.read(folders, file, FLAGS.n_best_size)
+    squad_data.check_threshold(ensemble.version_2)
+    task_config = Squad(ensemble.version_2, n_best_size=FLAGS.n_best_size)
+    questions = squad_answers.question_set(file, task_config)
     source = "mean of the models'"
-    if version_2:
+    if FLAGS.tune_threshold:
+        source = f"tuned on {file.path}"
+        task_config = squad_answers.tune_threshold(
+            ensemble.proposals, questions, task_config
+        )
+    elif ensemble.version_2:
         threshold = FLAGS.null_threshold
-        if FLAGS.tune_threshold:
-            source = f"tuned on {file.path}"
-            scores = questions.score(proposals, Squad.threshold)
-            if not scores:
-                raise ValueError(f"{file.path} has no gold answers to tune on.")
-            threshold = scores["best_f1_thresh"]
-        elif threshold is None:
-            threshold = _mean([float(each["threshold"]) for each in known])
+        if threshold is None:
+            threshold = ensemble.mean_threshold()
         else:
             source = "given"
-        settings = dataclasses.replace(settings, threshold=threshold)
-    squad_data.write_answers(output_dir, proposals, questions, settings, source)
-
-
-def _mean(thresholds: list[float]) -> float:
-    mean = statistics.fmean(thresholds)
-    if math.isnan(mean):
-        raise ValueError(
-            "The models' thresholds are inf and -inf, which have no mean: pass "
-            "--null_threshold or --tune_threshold."
-        )
-    return mean
-
-
-def _read_proposals(folder: Path, contexts):
-    """What `run_squad.py` left there, checked against the paragraphs."""
-    from albert_tf.tasks.answers import Candidate, Proposals
-
-    listed = _read_json(folder / squad_data.N_BEST_FILE)
-    candidates, reasons = {}, {}
-    try:
-        for question, found in listed.items():
-            if "reason" in found[0]:
-                reasons[question], found = found[0]["reason"], []
-            candidates[question] = [Candidate(**each) for each in found]
-    except (LookupError, TypeError):
-        raise ValueError(
-            f"{folder / squad_data.N_BEST_FILE} is not what run_squad.py writes: "
-            "answer --predict_file with that model again."
-        ) from None
-    same = listed.keys() == contexts.keys() and all(
-        contexts[question][each.start : each.end] == each.text
-        for question, found in candidates.items()
-        for each in found
+        task_config = dataclasses.replace(task_config, threshold=threshold)
+    squad_answers.write_answers(
+        output_dir, ensemble.proposals, questions, task_config, source
     )
-    if not same:
-        raise ValueError(
-            f"{folder} has answers to other questions than {FLAGS.predict_file}: "
-            "answer that with run_squad.py first."
-        )
-    null_odds = folder / squad_data.NULL_ODDS_FILE
-    null_scores = _read_json(null_odds) if null_odds.is_file() else None
-    return Proposals(candidates, null_scores, reasons)
-
-
-def _read_json(path: Path):
-    from albert_tf.checkpoints import model_dir
-
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is missing: answer --predict_file with that model first."
-        )
-    return model_dir.read_json(path)
 
 
 if __name__ == "__main__":

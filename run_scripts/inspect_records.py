@@ -1,4 +1,4 @@
-"""Shows rows of a pretraining record file and checks the whole file.
+r"""Shows rows of a pretraining record file and checks the whole file.
 
     python run_scripts/inspect_records.py data/train.tfrecord-00000-of-00064 \
         --vocabulary=vocabulary.model --rows=2
@@ -10,18 +10,36 @@ import itertools
 
 from absl import flags
 
-from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import expand_paths, read_metadata
+from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.pretraining.inspection import describe_row, find_problems
-from flags import common_flags, data_flags
+from flags import common_flags
 
 FLAGS = flags.FLAGS
 
 _SHOWN_PROBLEMS = 10
 
 
-def main(files):
-    tokenizer = data_flags.inspection_tokenizer()
+def define_inspection_flags() -> None:
+    """Defines the rows of a record file that are shown."""
+    flags.DEFINE_string(
+        "vocabulary",
+        None,
+        "SentencePiece model, or a WordPiece vocabulary whose name ends in .txt. "
+        "Without it rows are shown as ids.",
+    )
+    flags.DEFINE_integer("rows", 3, "Rows to show.", lower_bound=0)
+    flags.DEFINE_integer("first_row", 0, "The first row to show.", lower_bound=0)
+    flags.DEFINE_bool("check", True, "Check all rows against the record contract.")
+
+
+def main(files: list[str]) -> None:
+    # Loads TensorFlow.
+    from albert_tf.records.reader import read_rows
+
+    tokenizer = None
+    if FLAGS.vocabulary:
+        tokenizer = AlbertTokenizer.from_file(FLAGS.vocabulary)
     for path in expand_paths(",".join(files)):
         metadata = read_metadata(path)
         print(f"{path}: {metadata['rows']:,} rows, {metadata['bytes']:,} bytes")
@@ -33,7 +51,12 @@ def main(files):
             check(path, tokenizer)
 
 
-def check(path, tokenizer):
+def check(path: str, tokenizer: AlbertTokenizer | None) -> None:
+    """Prints the first rows that break the contract.
+
+    Raises:
+      ValueError: there are any.
+    """
     problems = list(find_problems(path, tokenizer))
     for problem in problems[:_SHOWN_PROBLEMS]:
         print(f"row {problem.row}: {problem.text}")
@@ -46,5 +69,5 @@ def check(path, tokenizer):
 
 
 if __name__ == "__main__":
-    data_flags.define_inspection_flags()
+    define_inspection_flags()
     common_flags.run(main, words="FILE ... [--vocabulary=...]")

@@ -1,4 +1,4 @@
-"""The paper's Figure 1: how far each layer moves its input, as CSV and PNG.
+r"""The paper's Figure 1: how far each layer moves its input, as CSV and PNG.
 
     python run_scripts/layer_similarity.py --checkpoints=albert_large,bert_large \
         --input_file=text.txt --spm_model_file=english.model \
@@ -19,8 +19,8 @@ from tqdm import tqdm
 
 from albert_tf.files import write_whole
 from albert_tf.text import packing
-from data_prep.corpus.reader import expand_inputs, read_documents
-from flags import common_flags
+from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
+from flags import common_flags, fields
 
 FLAGS = flags.FLAGS
 COLUMNS = ("checkpoint", "layer", "l2_distance", "cosine_degrees")
@@ -32,13 +32,7 @@ def read_batches(tokenizer) -> list[dict[str, np.ndarray]]:
     width = FLAGS.max_seq_length - 2
     rows = []
     paths = expand_inputs(FLAGS.input_file)
-    documents = read_documents(
-        paths,
-        FLAGS.input_format,
-        on_bad_text=FLAGS.on_bad_text,
-        language=FLAGS.language,
-    )
-    for document in documents:
+    for document in read_documents(paths, fields.read(ReadingConfig)):
         ids = [*itertools.chain(*tokenizer.encode_batch(document.sentences))]
         for start in range(0, len(ids), width):
             segment = ids[start : start + width]
@@ -57,11 +51,11 @@ def _batches(rows):
 
 def load_encoder(path: str, vocab_size: int):
     """The encoder of a checkpoint, its shape read beside it."""
-    from albert_tf.checkpoints import beside_weights
+    from albert_tf.checkpoints import model_dir
     from albert_tf.checkpoints.load import HEADS, load_weights
     from albert_tf.model.encoder import AlbertEncoder
 
-    config = beside_weights.require_config(path)
+    config = model_dir.require_config(path)
     if config.vocab_size != vocab_size:
         raise ValueError(
             f"{path} is of {config.vocab_size} pieces, the vocabulary of {vocab_size}: "

@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT to classify or to score one text or two: GLUE, or a table of yours.
+r"""Fine-tunes ALBERT to classify or to score one text or two: GLUE, or your own table.
 
     python run_scripts/run_classifier.py --task_name=rte --data_dir=glue \
         --init_checkpoint=albert_base --output_dir=rte --do_eval --do_predict
@@ -13,32 +13,30 @@ from pathlib import Path
 
 from absl import flags
 
+from data_prep.fine_tuning.datasets import CUSTOM
+from data_prep.fine_tuning.predictions import write_predictions
 from flags import classifier_data, common_flags, fine_tuning_flags
 
 FLAGS = flags.FLAGS
 
 
 def main():
-    model = fine_tuning_flags.read_model()
-    data = classifier_data.from_flags(model)
-    train_rows = data.train_rows() if FLAGS.do_train else None
-    dev_sets = data.dev_sets() if FLAGS.do_eval else {}
-    test_sets = data.test_sets() if FLAGS.do_predict else {}
-    for name, rows in {"train": train_rows, **dev_sets, **test_sets}.items():
-        if rows:
-            fine_tuning_flags.print_warnings(classifier_data.warnings_of(name, rows))
-    results = fine_tuning_flags.run(
-        data.task(FLAGS.classifier_dropout),
-        model,
-        data.task_config(),
-        {**dev_sets, **test_sets},
-        train_rows,
-    )
-    if results.get("status") == "pre-empted":
+    model, tokenizer = fine_tuning_flags.read_model()
+    data = classifier_data.read_data(tokenizer, model.task_config)
+    outcome = fine_tuning_flags.run(model, data)
+    if outcome.preempted:
         return
     folder = Path(FLAGS.output_dir)
-    for name, rows in test_sets.items():
-        for file in data.write_predictions(folder, name, rows):
+    for name in data.test:
+        table = "test_results.tsv"
+        if len(data.test) > 1:
+            table = f"test_results_{name}.tsv"
+        answers = folder / "GLUE" / f"{name}.tsv"
+        if data.task_config.task_name == CUSTOM:
+            answers = folder / f"{name}_predictions.tsv"
+        predicted = outcome.predictions[name]
+        write_predictions(predicted, data.task_config, folder / table, answers)
+        for file in (folder / table, answers):
             print(f"Predictions of {name}: {file}", flush=True)
 
 

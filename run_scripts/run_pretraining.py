@@ -1,4 +1,4 @@
-"""Pretrains ALBERT on records, resumes, and evaluates.
+r"""Pretrains ALBERT on records, resumes, and evaluates.
 
     python run_scripts/run_pretraining.py --input_file='data/train-*.tfrecord' \
         --eval_input_file=data/eval.tfrecord --do_eval --output_dir=model \
@@ -58,9 +58,9 @@ def main():
     # TensorFlow loads for seconds: not before the flags are known to be right.
     from albert_tf.tasks.pretraining import MASKED_LM, PRETRAINING
     from albert_tf.training import devices
-    from albert_tf.training import run as training_run
+    from albert_tf.training.run import Job, run
 
-    job = training_run.Job(
+    job = Job(
         task=PRETRAINING if FLAGS.sentence_order_loss else MASKED_LM,
         model_config=model_config,
         optimizer_config=optimizer_config,
@@ -71,7 +71,7 @@ def main():
         unshare=FLAGS.unshare,
     )
     strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
-    training_run.run(job, strategy)
+    run(job, strategy)
 
 
 if __name__ == "__main__":

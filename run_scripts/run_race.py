@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT for multiple choice: RACE, or questions of yours as JSON lines.
+r"""Fine-tunes ALBERT for multiple choice: RACE, or your own questions as JSON lines.
 
     python run_scripts/run_race.py --data_dir=RACE --init_checkpoint=albert_base \
         --output_dir=race --do_eval --do_predict
@@ -12,37 +12,22 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep.fine_tuning import classification, multiple_choice
+from data_prep.fine_tuning.predictions import write_predictions
 from flags import common_flags, fine_tuning_flags, race_data
 
 FLAGS = flags.FLAGS
 
 
 def main():
-    model = fine_tuning_flags.read_model()
-    data = race_data.from_flags(model)
-
-    from albert_tf.tasks import create_task
-    from albert_tf.training import multi_run
-
-    task_config = data.task_config()
-    task = create_task(task_config, FLAGS.classifier_dropout)
-    train_rows = data.rows("train") if FLAGS.do_train else None
-    sets = {"dev": data.rows("dev")} if FLAGS.do_eval else {}
-    if FLAGS.do_predict:
-        sets["test"] = data.rows("test")
-    for name, rows in {"train": train_rows, **sets}.items():
-        if rows:
-            found = classification.warnings_of(name, rows.metadata["statistics"])
-            fine_tuning_flags.print_warnings(found)
-    results = fine_tuning_flags.run(task, model, task_config, sets, train_rows)
-    if FLAGS.do_predict and results.get("status") != "pre-empted":
+    model, tokenizer = fine_tuning_flags.read_model()
+    data = race_data.read_data(tokenizer, model.task_config)
+    outcome = fine_tuning_flags.run(model, data)
+    if "test" in data.test and not outcome.preempted:
         folder = Path(FLAGS.output_dir)
-        files = folder / "predictions.json", folder / "test_results.tsv"
-        multiple_choice.write_predictions(
-            multi_run.read_predictions(folder, "test"), *files
-        )
-        print(f"Answers: {files[0]}; probabilities: {files[1]}", flush=True)
+        table, answers = folder / "test_results.tsv", folder / "predictions.json"
+        predicted = outcome.predictions["test"]
+        write_predictions(predicted, data.task_config, table, answers)
+        print(f"Answers: {answers}; probabilities: {table}", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,63 +9,72 @@ PREFIX.vocab, for people to read.
 
 import os
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from absl import flags
 from tqdm import tqdm
 
-from data_prep.corpus.reader import expand_inputs, read_sentences
+from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_sentences
 from data_prep.corpus.vocabulary import (
     VocabularyConfig,
-    check_writable,
+    check_model_prefix,
     train_vocabulary,
     write_vocabulary,
 )
-from flags import common_flags, data_flags
+from flags import common_flags, fields
 
 FLAGS = flags.FLAGS
 
 
-def config_from_flags() -> VocabularyConfig:
-    return VocabularyConfig(
-        vocab_size=FLAGS.vocab_size,
-        lower_case=FLAGS.do_lower_case,
-        strip_accents=FLAGS.strip_accents,
-        character_coverage=FLAGS.character_coverage,
-        sample_sentences=FLAGS.sample_sentences,
-        random_seed=FLAGS.random_seed,
-        extra_symbols=tuple(FLAGS.extra_symbol),
+def define_vocabulary_flags() -> None:
+    """Defines the configuration of a vocabulary; the defaults are the paper's."""
+    flags.DEFINE_string(
+        "model_prefix",
+        None,
+        "Where to write: PREFIX.model and PREFIX.vocab.",
+        required=True,
+    )
+    fields.define(
+        VocabularyConfig,
+        "vocab_size",
+        "character_coverage",
+        "sample_sentences",
+        "random_seed",
+    )
+    flags.DEFINE_multi_string(
+        "extra_symbol",
+        [],
+        "A string that is one token wherever it appears, like the usual punctuation. "
+        "May be repeated.",
     )
 
 
-def read_text(paths, counts):
+def read_text(paths: Sequence[str], counts: Counter) -> Iterator[str]:
     """Streams the text of all sentences, with a bar over the bytes of the files."""
     size = sum(os.path.getsize(path) for path in paths)
     bar = tqdm(total=size, unit="B", unit_scale=True, desc="text", disable=None)
     with bar as progress:
-        sentences = read_sentences(
-            paths,
-            FLAGS.input_format,
-            on_bad_text=FLAGS.on_bad_text,
-            language=FLAGS.language,
-            counts=counts,
-            progress=progress.update,
-        )
-        for sentence in sentences:
+        config = fields.read(ReadingConfig)
+        for sentence in read_sentences(paths, config, counts, progress.update):
             yield sentence.text
 
 
-def main():
-    config = config_from_flags()
+def main() -> None:
+    config = fields.read(
+        VocabularyConfig,
+        lower_case=FLAGS.do_lower_case,
+        extra_symbols=tuple(FLAGS.extra_symbol),
+    )
     paths = expand_inputs(FLAGS.input_file)
-    check_writable(FLAGS.model_prefix)
-    counts = Counter()
+    check_model_prefix(FLAGS.model_prefix)
+    counts: Counter = Counter()
     vocabulary = train_vocabulary(read_text(paths, counts), config, counts)
     write_vocabulary(vocabulary.model, FLAGS.model_prefix)
     for reason, count in counts.items():
         if count:
             print(f"{reason}: {count:,}")
     print(
-        f"{FLAGS.model_prefix}.model: {config.vocab_size:,} pieces, of "
+        f"{FLAGS.model_prefix}.model: {config.vocab_size:,} tokens, of "
         f"{vocabulary.sampled_sentences:,} sentences "
         f"({vocabulary.sampled_characters:,} characters) drawn from "
         f"{vocabulary.sentences:,}"
@@ -75,5 +84,5 @@ def main():
 if __name__ == "__main__":
     common_flags.define_corpus_flags()
     common_flags.define_text_cleaning_flags()
-    data_flags.define_vocabulary_flags()
+    define_vocabulary_flags()
     common_flags.run(main)

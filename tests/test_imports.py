@@ -12,7 +12,8 @@ from helpers.paths import ROOT
 
 # A package imports packages of lower floors only; those of one floor are apart.
 FLOORS = (
-    {"files", "locks", "config", "task_config"},
+    {"files"},
+    {"config", "task_config"},
     {"text"},
     {"records", "model"},
     {"tasks", "checkpoints"},
@@ -21,9 +22,9 @@ FLOORS = (
 )
 # Old paths of modules that users import.
 OLD_PATHS = {"encoder", "models", "optimization", "packing", "tokenization"}
-FOR_DATA_PREP = {"files", "locks", "config", "task_config", "text", "records"}
+FOR_DATA_PREP = {"files", "config", "task_config", "text", "records"}
 DATA_PREP_FLOORS = (
-    {"parallel", "progress"},
+    {"parallel"},
     {"corpus"},
     {"pretraining", "fine_tuning"},
 )

@@ -12,10 +12,10 @@ import pytest
 from albert_tf.files import sha256
 from albert_tf.records.sidecar import read_metadata
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.corpus.reader import read_sentences
+from data_prep.corpus.reader import ReadingConfig, read_sentences
 from data_prep.corpus.tokenize import TextConfig
 from data_prep.pretraining.config import PretrainingDataConfig
-from data_prep.pretraining.job import Job, make_pretraining_data
+from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
 from data_prep.pretraining.output_files import expand_outputs
 from helpers.paths import ROOT
 
@@ -57,7 +57,7 @@ def test_sentences_end_where_the_language_ends_them(tmp_path, language):
     sentences, space = SENTENCES[language]
     path = tmp_path / "raw.txt"
     path.write_text(space.join(sentences), encoding="utf-8")
-    found = read_sentences([str(path)], "raw", language=language)
+    found = read_sentences([str(path)], ReadingConfig("raw", language=language))
     assert [sentence.text for sentence in found] == sentences
 
 
@@ -143,18 +143,18 @@ def test_chinese_characters_are_words_of_their_own(vocabularies):
 def test_random_replacements_are_pieces_that_chinese_text_may_have(vocabularies):
     tokenizer = AlbertTokenizer(**vocabularies[1])
     ordinary = set(tokenizer.ordinary_ids.tolist())
-    assert tokenizer.piece_to_id("##一") != tokenizer.unk_id
-    assert tokenizer.piece_to_id("##一") not in ordinary
-    assert {tokenizer.piece_to_id(piece) for piece in ("一", "##ment")} <= ordinary
+    assert tokenizer.token_to_id("##一") != tokenizer.unk_id
+    assert tokenizer.token_to_id("##一") not in ordinary
+    assert {tokenizer.token_to_id(piece) for piece in ("一", "##ment")} <= ordinary
     left_out = [
-        tokenizer.id_to_piece(i)
+        tokenizer.id_to_token(i)
         for i in range(tokenizer.vocab_size)
-        if i not in ordinary and tokenizer.id_to_piece(i).startswith("##")
+        if i not in ordinary and tokenizer.id_to_token(i).startswith("##")
     ]
     assert len(left_out) == 7_322
     texts = [f"{before}{piece[2:]}a" for piece in left_out for before in "a中1が"]
     found = {i for ids in tokenizer.encode_batch(texts) for i in ids}
-    assert not found & {tokenizer.piece_to_id(piece) for piece in left_out}
+    assert not found & {tokenizer.token_to_id(piece) for piece in left_out}
 
 
 def test_chinese_records_are_the_same_for_any_number_of_processes(
@@ -165,7 +165,7 @@ def test_chinese_records_are_the_same_for_any_number_of_processes(
     )
     digests = []
     for workers in (1, 2):
-        job = Job(
+        job = PretrainingDataJob(
             input_paths=[str(shared_data / "text" / "zh_news.txt")],
             text_config=TextConfig("raw", language="zh"),
             tokenizer=tokenizer,

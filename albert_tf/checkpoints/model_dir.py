@@ -1,43 +1,108 @@
-"""A folder that holds a whole model: weights, shape, vocabulary, and what it was
-trained for.
+"""The folder of a model: weights, configuration, vocabulary and task.
 
-Training leaves such folders; predictions and exports need nothing else. A published
-checkpoint with its configuration and vocabulary beside it is one too, for a task to
-start from.
+    model.ckpt-N.*               weights (`output_folders.py`: which ones count)
+    albert_config.json           configuration
+    spiece.model or vocab.txt    vocabulary
+    tokenizer.json               the vocabulary's digest, and how text is cleaned
+    task.json                    what the model was trained for
+
+The names of these files are defined here, and so are the places in which others are
+searched and the rule of text cleaning for a folder that does not state it. A released
+TensorFlow 1 folder, a hub module or SavedModel (files in `assets/` or `assets.extra/`)
+and a folder of `transformers` are read as well.
 """
 
 import dataclasses
-import json
 import os
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.checkpoints import beside_weights, formats
-from albert_tf.checkpoints.beside_weights import TASK_FILE
+from albert_tf import task_config
+from albert_tf.checkpoints import hugging_face
+from albert_tf.checkpoints.location import no_weights
+from albert_tf.checkpoints.output_folders import (
+    BEST_REPORT_FILE,
+    locate_best,
+)
 from albert_tf.config import AlbertConfig
-from albert_tf.files import json_bytes, sha256
+from albert_tf.files import json_bytes, read_json, sha256, write_json
 from albert_tf.task_config import TaskConfig
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, is_wordpiece_file
 
-SENTENCEPIECE_FILE, WORDPIECE_FILE = "spiece.model", "vocab.txt"
-RESULTS_FILE = "results.json"
-# The best weights of a run, and the evaluation that chose them.
-BEST_FOLDER, BEST_REPORT_FILE = "best", "best.json"
+CONFIG_FILE = "albert_config.json"
+TASK_FILE = "task.json"
+# What the tokenizer is: `AlbertTokenizer.metadata()`.
+TOKENIZER_FILE = "tokenizer.json"
+SPM_MODEL_FILE, VOCAB_FILE = "spiece.model", "vocab.txt"
+_TRANSFORMERS_TOKENIZER_FILE = "tokenizer_config.json"
+_SUBFOLDERS = ("", "assets", "assets.extra")
+_CONFIGS = (CONFIG_FILE, "bert_config.json", "albert_config*.json")
+_SPM_MODELS = (SPM_MODEL_FILE, "*.model")
+_VOCABULARIES = (VOCAB_FILE, "vocab*.txt")
+_CLEANING = ("lower_case", "strip_accents")
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelFolder:
-    """What a model's folder holds.
+class VocabularyFile:
+    """A vocabulary and how text is cleaned for it.
 
     Attributes:
-      checkpoint: its best weights: a checkpoint's prefix, or the folder of another
-        layout.
-      config: the model's shape; None: not there.
-      task_config: the task that it was trained for; None: for none.
+      path: the file.
+      lower_case: whether letters are lower-cased.
+      strip_accents: whether combining marks are dropped.
+    """
+
+    path: Path
+    lower_case: bool
+    strip_accents: bool
+
+    @classmethod
+    def with_cleaning(
+        cls,
+        path: str | os.PathLike[str],
+        stated: Mapping[str, Any],
+        lower_case: bool | None = None,
+        strip_accents: bool | None = None,
+    ) -> "VocabularyFile":
+        """Applies the one rule of text cleaning.
+
+        An argument counts first, then what the model's files state. If neither says
+        it, text is lower-cased; accents are stripped with a SentencePiece model
+        (ALBERT), and with a WordPiece vocabulary (BERT) if text is lower-cased.
+
+        Args:
+          path: the vocabulary.
+          stated: `lower_case` and `strip_accents`, as far as the model's files state
+            them; other keys are allowed.
+          lower_case: overrides what is stated.
+          strip_accents: overrides what is stated.
+        """
+        if lower_case is None:
+            lower_case = stated.get("lower_case", True)
+        if strip_accents is None:
+            default = lower_case if is_wordpiece_file(path) else True
+            strip_accents = stated.get("strip_accents", default)
+        return cls(Path(path), bool(lower_case), bool(strip_accents))
+
+    def tokenizer(self) -> AlbertTokenizer:
+        """Builds the tokenizer; errors are those of its constructor."""
+        return AlbertTokenizer.from_file(self.path, self.lower_case, self.strip_accents)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelDir:
+    """The content of a model's folder.
+
+    Attributes:
+      checkpoint: its best weights: a checkpoint's prefix, or a folder of another
+        format.
+      config: the model's configuration; None: not there.
+      task_config: what the model was trained for; None: for no task.
       vocabulary: path of its vocabulary; None: not there.
-      tokenizer_settings: what its files say of the vocabulary and its cleaning, as far
-        as they do.
-      scores: of its best weights, where evaluations chose them.
+      tokenizer_settings: what its files state of the vocabulary and of text cleaning.
+      metrics: of its best weights, if evaluations chose them.
     """
 
     checkpoint: str
@@ -45,89 +110,266 @@ class ModelFolder:
     task_config: TaskConfig | None
     vocabulary: Path | None
     tokenizer_settings: dict[str, Any]
-    scores: dict[str, Any]
+    metrics: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "ModelDir":
+        """Reads the model of an output folder, or next to weights of any format.
+
+        Raises:
+          FileNotFoundError: no weights there.
+          ValueError: a file of the folder is damaged, or there are several of one kind.
+        """
+        weights = locate_best(path)
+        task = read_task(weights)
+        return cls(
+            checkpoint=weights,
+            config=read_config(weights),
+            task_config=task_config.from_dict(task) if task else None,
+            vocabulary=find_vocabulary(weights),
+            tokenizer_settings=read_metadata(weights) or read_cleaning(weights),
+            metrics=read_json(folder_of(weights) / BEST_REPORT_FILE, missing_ok=True),
+        )
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """The task configuration as JSON values; empty: for no task."""
+        values = self.task_config.to_dict() if self.task_config else {}
+        return {key: value for key, value in values.items() if key != "kind"}
 
     def tokenizer(self) -> AlbertTokenizer:
-        """The tokenizer that the model was trained with.
+        """Builds the tokenizer that the model was trained with.
 
         Raises:
           FileNotFoundError: there is no vocabulary in the folder.
-          ValueError: it is another one than the model was trained with.
+          ValueError: the vocabulary is not the one that the model was trained with.
         """
-        folder = beside_weights.folder_of(self.checkpoint)
+        folder = folder_of(self.checkpoint)
         if self.vocabulary is None:
             raise FileNotFoundError(
-                f"{folder} holds no vocabulary ({SENTENCEPIECE_FILE} or "
-                f"{WORDPIECE_FILE}): copy the model's there."
+                f"{folder} holds no vocabulary ({SPM_MODEL_FILE} or {VOCAB_FILE}): "
+                "copy the model's there."
             )
-        known = self.tokenizer_settings
-        digest = known.get("vocabulary_sha256")
+        digest = self.tokenizer_settings.get("vocabulary_sha256")
         if digest and digest != sha256(self.vocabulary):
             raise ValueError(
                 f"{self.vocabulary} is not the vocabulary that {folder} was trained "
                 "with: copy that one there."
             )
-        return AlbertTokenizer.of_file(
-            self.vocabulary,
-            known.get("lower_case", True),
-            known.get("strip_accents", True),
-        )
+        return VocabularyFile.with_cleaning(
+            self.vocabulary, self.tokenizer_settings
+        ).tokenizer()
 
 
-def read(path: str | os.PathLike) -> ModelFolder:
-    """The model of an output folder, or of weights of any layout.
+# -- what the files next to weights say
+
+
+def folder_of(path: str | os.PathLike[str]) -> Path:
+    """The folder that a path of weights names or lies in."""
+    path = Path(path)
+    return path if path.is_dir() else path.parent
+
+
+def find_config(path: str | os.PathLike[str]) -> Path | None:
+    """Finds the configuration file next to weights; None: there is none.
 
     Raises:
-      FileNotFoundError: no weights there.
-      ValueError: a file beside them is damaged.
+      ValueError: several files, and none has the usual name.
     """
-    weights = locate(path)
-    return ModelFolder(
-        checkpoint=weights,
-        config=beside_weights.read_config(weights),
-        task_config=beside_weights.read_task_config(weights),
-        vocabulary=beside_weights.find_vocabulary(weights),
-        tokenizer_settings=beside_weights.read_metadata(weights)
-        or beside_weights.read_cleaning(weights),
-        scores=read_json(beside_weights.folder_of(weights) / BEST_REPORT_FILE),
-    )
+    folder = folder_of(path)
+    transformers = folder / hugging_face.CONFIG_FILE
+    if hugging_face.is_folder(folder) and transformers.is_file():
+        return transformers
+    own = _only_file(folder, _CONFIGS)
+    return own or (transformers if transformers.is_file() else None)
 
 
-def locate(path: str | os.PathLike) -> str:
-    """The weights that count in an output folder; any other path as `layouts.locate`.
-
-    Of several runs they are those of the best one; of a run the best that it kept, or
-    else its latest.
+def read_config(path: str | os.PathLike[str]) -> AlbertConfig | None:
+    """Reads the configuration next to weights; None: there is none.
 
     Raises:
-      FileNotFoundError: no weights there.
+      ValueError: the file is damaged, or describes another kind of model.
+    """
+    file = find_config(path)
+    if file is None:
+        return None
+    if file.name != hugging_face.CONFIG_FILE:
+        return AlbertConfig.from_json(file)
+    values = read_json(file)
+    try:
+        return hugging_face.config_from_dict(values)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def require_config(path: str | os.PathLike[str]) -> AlbertConfig:
+    """Reads the configuration next to weights.
+
+    Raises:
+      FileNotFoundError: there is none, or no weights.
+      ValueError: as `read_config`.
     """
     path = Path(path)
-    results = read_json(path / RESULTS_FILE)
-    if "best_run" in results:
-        path = path / results["best_run"]
-    if (path / BEST_FOLDER).is_dir():
-        path = path / BEST_FOLDER
-    return formats.locate(path)[1]
+    if not path.exists() and not Path(f"{path}.index").exists():
+        raise no_weights(path)
+    config = read_config(path)
+    if config is None:
+        raise FileNotFoundError(
+            f"No {CONFIG_FILE} next to {path}: pass --albert_config_file."
+        )
+    return config
 
 
-def model_files(vocabulary: Path, task_config: TaskConfig) -> dict[str, bytes]:
-    """Name -> content of what a task leaves beside its weights."""
-    wordpiece = vocabulary.suffix == ".txt"
-    name = WORDPIECE_FILE if wordpiece else SENTENCEPIECE_FILE
-    return {name: vocabulary.read_bytes(), TASK_FILE: json_bytes(task_config.to_dict())}
+def read_ln_type(path: str | os.PathLike[str]) -> str | None:
+    """Reads the key `ln_type` of an albert_zh configuration; None: there is none."""
+    file = find_config(path)
+    return read_json(file).get("ln_type") if file else None
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; empty where there is no file.
+def read_task(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads the `task.json` next to weights; empty: there is none."""
+    return read_json(folder_of(path) / TASK_FILE, missing_ok=True)
+
+
+def find_vocabulary(path: str | os.PathLike[str]) -> Path | None:
+    """Finds the vocabulary next to weights; None: there is none.
+
+    A SentencePiece model counts before a WordPiece vocabulary.
 
     Raises:
-      ValueError: the file is damaged.
+      ValueError: several of one kind, and none has the usual name.
     """
-    try:
-        found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}): bring it back.") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} must hold one JSON object: bring it back.")
-    return found
+    folder = folder_of(path)
+    return _only_file(folder, _SPM_MODELS) or _only_file(folder, _VOCABULARIES)
+
+
+def read_vocabulary(
+    path: str | os.PathLike[str],
+    file: str | os.PathLike[str] | None = None,
+    lower_case: bool | None = None,
+    strip_accents: bool | None = None,
+) -> VocabularyFile | None:
+    """Finds the vocabulary next to weights and its text cleaning.
+
+    Args:
+      path: of the weights.
+      file: replaces the vocabulary next to the weights.
+      lower_case: overrides what the files state.
+      strip_accents: overrides what the files state.
+    Returns:
+      The vocabulary; None: there is none.
+    Raises:
+      ValueError: several vocabularies, or a file is damaged.
+    """
+    file = file or find_vocabulary(path)
+    if file is None:
+        return None
+    stated = read_cleaning(path)
+    return VocabularyFile.with_cleaning(file, stated, lower_case, strip_accents)
+
+
+def read_cleaning(path: str | os.PathLike[str]) -> dict[str, bool]:
+    """Reads `lower_case` and `strip_accents`, as far as files next to weights say."""
+    own = read_metadata(path)
+    if own:
+        return {key: own[key] for key in _CLEANING}
+    values = read_json(folder_of(path) / _TRANSFORMERS_TOKENIZER_FILE, missing_ok=True)
+    cleaning = {}
+    if values.get("do_lower_case") is not None:
+        cleaning["lower_case"] = values["do_lower_case"]
+    if values.get("keep_accents") is not None:
+        cleaning["strip_accents"] = not values["keep_accents"]
+    elif values.get("strip_accents") is not None:
+        cleaning["strip_accents"] = values["strip_accents"]
+    return cleaning
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads the own `tokenizer.json` next to weights; empty: there is none.
+
+    `transformers` has a file of that name too, of other content, which is ignored.
+    """
+    for subfolder in _SUBFOLDERS:
+        file = folder_of(path) / subfolder / TOKENIZER_FILE
+        values = read_json(file, missing_ok=True)
+        if set(_CLEANING) <= set(values):
+            return values
+    return {}
+
+
+def _only_file(folder: Path, patterns: tuple[str, ...]) -> Path | None:
+    """Finds the file of the first pattern that matches one in the folder or assets."""
+    for pattern in patterns:
+        matches = [
+            file
+            for subfolder in _SUBFOLDERS
+            for file in sorted((folder / subfolder).glob(pattern))
+            if file.is_file()
+        ]
+        if len(matches) > 1:
+            names = ", ".join(str(file.relative_to(folder)) for file in matches)
+            raise ValueError(
+                f"{folder} holds several, keep the one that counts: {names}."
+            )
+        if matches:
+            return matches[0]
+    return None
+
+
+# -- writing
+
+
+def model_files(vocabulary: Path, task: Mapping[str, Any]) -> dict[str, bytes]:
+    """Name -> content of the files that a task writes next to its weights."""
+    return {
+        _vocabulary_name(vocabulary): vocabulary.read_bytes(),
+        TASK_FILE: json_bytes(dict(task)),
+    }
+
+
+def replace_task(path: str | os.PathLike[str], task: Mapping[str, Any]) -> None:
+    """Rewrites the `task.json` of a model, in `best/` and in the run's own folder."""
+    folder = folder_of(locate_best(path))
+    for place in {folder, folder.parent}:
+        if (place / TASK_FILE).is_file():
+            write_json(place / TASK_FILE, dict(task))
+
+
+def copy_metadata(path: str | os.PathLike[str], folder: Path) -> None:
+    """Copies the own `tokenizer.json` next to weights, if there is one."""
+    metadata = read_metadata(path)
+    if metadata:
+        write_json(folder / TOKENIZER_FILE, metadata)
+
+
+def write_vocabulary(folder: Path, vocabulary: VocabularyFile) -> AlbertTokenizer:
+    """Copies a vocabulary into an own folder and writes its `tokenizer.json`."""
+    tokenizer = vocabulary.tokenizer()
+    _copy(folder, vocabulary)
+    write_json(folder / TOKENIZER_FILE, tokenizer.metadata())
+    return tokenizer
+
+
+def write_transformers_vocabulary(
+    folder: Path, vocabulary: VocabularyFile
+) -> AlbertTokenizer:
+    """Copies a vocabulary into a folder of `transformers`, with its configuration."""
+    tokenizer = vocabulary.tokenizer()
+    _copy(folder, vocabulary)
+    values: dict[str, Any] = {"do_lower_case": vocabulary.lower_case}
+    if is_wordpiece_file(vocabulary.path):
+        values["strip_accents"] = vocabulary.strip_accents
+        values["tokenizer_class"] = "BertTokenizer"
+    else:
+        values["keep_accents"] = not vocabulary.strip_accents
+        values["tokenizer_class"] = "AlbertTokenizer"
+    write_json(folder / _TRANSFORMERS_TOKENIZER_FILE, values)
+    return tokenizer
+
+
+def _copy(folder: Path, vocabulary: VocabularyFile) -> None:
+    shutil.copyfile(vocabulary.path, folder / _vocabulary_name(vocabulary.path))
+
+
+def _vocabulary_name(vocabulary: Path) -> str:
+    return VOCAB_FILE if is_wordpiece_file(vocabulary) else SPM_MODEL_FILE

@@ -1,13 +1,25 @@
-"""Many rows -> the bytes of TFRecord frames at once; `records.py` alone imports this.
+"""Encodes rows as TFRecord frames, and reads frames back, without TensorFlow.
 
     frame = length (8 bytes) | its checksum (4) | Example | its checksum (4)
 
-A row is a `tf.train.Example`, features in sorted order, as protobuf itself writes it.
-Since the shapes are fixed, rows differ only in their values and in the lengths that
-follow from them, all of them varints. So a block of rows is laid out as a matrix in
-which a varint has as many bytes as its longest one in the block needs, and the unused
-bytes are dropped at the end. Some hundred times faster than a message object a row,
-which is what fine-tuning rows get, whose lengths vary and which are fewer.
+A row is a `tf.train.Example` whose features are sorted by name, byte for byte as
+protobuf writes it. Rows of fixed shapes differ only in their values and in the lengths
+that follow from these, and both are varints (7 bits a byte, lowest first; the highest
+bit of a byte is set if another byte follows). `frame_rows` therefore encodes many rows
+as one matrix of bytes, in which a varint gets as many columns as the longest one of its
+kind needs; the bytes that are not used are dropped at the end. For example, two rows of
+one feature with the values 5 and 300:
+
+    _varints([[5], [300]])        slots          used         sizes
+                                  05 00          yes no       1
+                                  ac 02          yes yes      2
+    _length([that part])          01             (all)        1
+                                  02
+    both, joined and selected     01 05
+                                  02 ac 02
+
+This is about a hundred times faster than one message object a row. Fine-tuning rows,
+which vary in length and are fewer, use message objects (`encode_rows`).
 """
 
 import functools
@@ -15,12 +27,19 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
 import numpy as np
 
-# Frame bytes before and after the Example.
+from albert_tf.records.features import (
+    Features,
+    check_size,
+    lengths_name,
+    row_value,
+)
+
+# Bytes of a frame before and after the Example.
 _HEAD, _TAIL = 12, 4
 _MASK_DELTA = 0xA282EAD8
 
@@ -28,27 +47,29 @@ _MASK_DELTA = 0xA282EAD8
 _FEATURES = _ENTRY = _KEY = _VALUES = b"\x0a"
 _FEATURE = b"\x12"
 _LIST_TAGS = {"int64": b"\x1a", "float32": b"\x12"}
-# Where an Example keeps the values of a dtype.
+# Field of a `tf.train.Feature` that holds the values of a dtype.
 _LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 
 
 def frame_rows(
-    columns: Mapping[str, np.ndarray], dtypes: Mapping[str, str]
+    columns: Mapping[str, np.ndarray], features: Features
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows as TFRecord frames.
+    """Encodes rows of fixed shapes as the bytes of a record file.
+
+    Frames can be joined: a record file is any number of them.
 
     Args:
-      columns: each feature's values, [R, ...]: integers for int64, else numbers.
-      dtypes: each feature's dtype on disk, int64 or float32.
+      columns: each feature's values, [R, ...]; integers for int64. R may be 0.
+      features: the spec; int64 and float32 features of fixed shapes.
     Returns:
-      The frames one after the other, uint8, and where each starts in them and the
-      last ends, int64 [R + 1].
+      The frames, joined, uint8; and int64 [R + 1], the place at which each starts and,
+      last, their end.
     """
     count = len(next(iter(columns.values())))
     parts = [
         part
-        for name in sorted(dtypes)
-        for part in _entry(name, columns[name], dtypes[name])
+        for name in sorted(features)
+        for part in _entry(name, columns[name], features[name].dtype)
     ]
     opening = [_constant(bytes(_HEAD) + _FEATURES), _length(parts)]
     parts = [*opening, *parts, _constant(bytes(_TAIL))]
@@ -69,12 +90,14 @@ def frame_rows(
     return frames, offsets
 
 
-def encode_rows(rows: Iterable[Mapping], features: Mapping) -> Iterator[bytes]:
-    """Rows whose lengths vary -> serialized Examples, one at a time.
+def encode_rows(
+    rows: Iterable[Mapping[str, Any]], features: Features
+) -> Iterator[bytes]:
+    """Encodes rows of any shapes as serialized Examples, one at a time.
 
     Args:
       rows: each feature's values: numbers, bytes, lists, or lists of lists.
-      features: name -> `records.Feature`.
+      features: the spec.
     Raises:
       ValueError: a row lacks a feature or has another number of values.
     """
@@ -84,7 +107,7 @@ def encode_rows(rows: Iterable[Mapping], features: Mapping) -> Iterator[bytes]:
         example = example_pb2.Example()
         stored = example.features.feature
         for name, feature in features.items():
-            values = value_of(row, name)
+            values = row_value(row, name)
             if feature.varies and len(feature.shape) == 2:
                 lengths = stored[lengths_name(name)].int64_list.value
                 lengths.extend([len(part) for part in values])
@@ -98,40 +121,15 @@ def encode_rows(rows: Iterable[Mapping], features: Mapping) -> Iterator[bytes]:
         yield example.SerializeToString(deterministic=True)
 
 
-def lengths_name(name: str) -> str:
-    """The feature that holds the lengths of a `(None, None)` feature's lists."""
-    return f"{name}_lengths"
-
-
-def value_of(row: Mapping, name: str):
-    """A feature's value in a row.
-
-    Raises:
-      ValueError: the row lacks it.
-    """
-    if name not in row:
-        raise ValueError(f"A row lacks the feature {name!r}: it has {sorted(row)}.")
-    return row[name]
-
-
-def check_size(name: str, feature, size: int) -> None:
-    """Refuses another number of values than a feature's fixed shape has."""
-    if size != feature.size:
-        raise ValueError(
-            f"Feature {name!r} must have {feature.size} values. "
-            f"Received {size}: make rows with the lengths of the spec."
-        )
-
-
 def frame_examples(examples: Iterable[bytes]) -> bytes:
-    """Serialized Examples of any size -> their TFRecord frames."""
+    """Encodes serialized Examples of any sizes as TFRecord frames, joined."""
     return b"".join(
         _head(len(example)) + example + _checksum(example) for example in examples
     )
 
 
 def split_frames(content: bytes) -> list[memoryview]:
-    """Frames that lie one after the other -> each of them."""
+    """Splits joined frames, without checking them."""
     view, frames, begin = memoryview(content), [], 0
     while begin < len(content):
         size = int.from_bytes(view[begin : begin + 8], "little")
@@ -142,7 +140,11 @@ def split_frames(content: bytes) -> list[memoryview]:
 
 
 class DamagedRecordError(ValueError):
-    """A record is cut off or its checksum differs; `offset` is its first byte."""
+    """A record is cut off or its checksum is wrong.
+
+    Attributes:
+      offset: place of the record's first byte in its file.
+    """
 
     def __init__(self, number: int, offset: int, fault: str):
         super().__init__(f"row {number} {fault} (at byte {offset:,}).")
@@ -150,10 +152,11 @@ class DamagedRecordError(ValueError):
 
 
 def read_examples(file: BinaryIO) -> Iterator[bytes]:
-    """The Examples of a record file, their checksums checked.
+    """Yields the Examples of a record file and checks their checksums.
 
     Raises:
-      DamagedRecordError: a frame is damaged or cut off; its number, from 0, is named.
+      DamagedRecordError: a frame is damaged or cut off; the message has its number,
+        from 0.
     """
     number, offset = 0, 0
     while head := file.read(_HEAD):
@@ -170,8 +173,8 @@ def read_examples(file: BinaryIO) -> Iterator[bytes]:
         offset += _HEAD + size + _TAIL
 
 
-def find_damage(path: str | os.PathLike) -> int | None:
-    """The first byte of the first damaged record of a file."""
+def find_damage(path: str | os.PathLike[str]) -> int | None:
+    """Returns the place of the first damaged record of a file, in bytes, or None."""
     with open(path, "rb") as file:
         try:
             for _ in read_examples(file):
@@ -182,12 +185,12 @@ def find_damage(path: str | os.PathLike) -> int | None:
 
 
 class _Part(NamedTuple):
-    """Some bytes of every row.
+    """Columns of the matrix of bytes; the module's docstring has an example.
 
     Attributes:
-      slots: uint8 [R, w], or [1, w] where they are the same in all rows.
-      used: bool [R, w], which of them count; None for all.
-      sizes: how many count, int64 [R]; a plain number where all rows have as many.
+      slots: uint8 [R, w], or [1, w] for bytes that are the same in all rows.
+      used: bool [R, w], true for slots that are part of the row; None: all are.
+      sizes: used slots of each row, int64 [R]; an int if all rows have the same number.
     """
 
     slots: np.ndarray
@@ -196,11 +199,12 @@ class _Part(NamedTuple):
 
 
 def _constant(content: bytes) -> _Part:
+    """Returns bytes that are the same in all rows."""
     return _Part(np.frombuffer(content, np.uint8)[None], None, len(content))
 
 
 def _varints(values: np.ndarray) -> _Part:
-    """Values [R, n] as varints: 7 bits a byte, the lowest first."""
+    """Encodes integers [R, n] as varints; negative ones as unsigned 64 bits."""
     if values.min(initial=0) < 0:
         values = values.astype(np.uint64)
     largest = int(values.max(initial=0))
@@ -213,7 +217,7 @@ def _varints(values: np.ndarray) -> _Part:
     for place in range(width):
         rest = values >> (7 * place) if place else values
         more = rest >= 128
-        # The cast keeps the lowest 8 bits, of which the highest says "more follow".
+        # The cast keeps the lowest 8 bits; the highest of these is the "more" bit.
         np.bitwise_and(rest.astype(np.uint8), 127, out=slots[..., place])
         slots[..., place] |= more.astype(np.uint8) << 7
         if place + 1 < width:
@@ -224,7 +228,7 @@ def _varints(values: np.ndarray) -> _Part:
 
 
 def _entry(name: str, values: np.ndarray, dtype: str) -> list[_Part]:
-    """A feature: its key, then its values inside two messages, each with a length."""
+    """Encodes a feature: its name, and its values inside two messages with lengths."""
     values = values.reshape(len(values), math.prod(values.shape[1:]))
     if dtype == "int64":
         parts = [_varints(values.astype(np.int64) if values.dtype == bool else values)]
@@ -245,7 +249,7 @@ def _constant_length(size: int) -> _Part:
 
 
 def _length(parts: Sequence[_Part]) -> _Part:
-    """The size of some parts, as a varint."""
+    """Encodes the joint size of some parts of each row as a varint."""
     total = _total(parts)
     if isinstance(total, int):
         return _constant_length(total)
@@ -253,11 +257,12 @@ def _length(parts: Sequence[_Part]) -> _Part:
 
 
 def _total(parts: Sequence[_Part]) -> np.ndarray | int:
+    """Returns the joint size of some parts: int64 [R], or an int if all rows agree."""
     return sum(part.sizes for part in parts)
 
 
 def _seal(frames: np.ndarray, offsets: np.ndarray) -> None:
-    """Fills in lengths and checksums, in place."""
+    """Writes lengths and checksums into frames, in place."""
     sizes = np.diff(offsets) - _HEAD - _TAIL
     heads = np.frombuffer(b"".join(map(_head, sizes.tolist())), np.uint8)
     places = offsets[:-1, None] + np.arange(_HEAD)
@@ -276,18 +281,19 @@ def _seal(frames: np.ndarray, offsets: np.ndarray) -> None:
 
 
 def _masked(checksums: np.ndarray) -> np.ndarray:
-    """TFRecord stores checksums rotated and shifted; uint32, modulo 2**32."""
+    """Turns CRC-32C checksums, uint32, into the form that TFRecord stores."""
     rotated = (checksums >> np.uint32(15)) | (checksums << np.uint32(17))
     return rotated + np.uint32(_MASK_DELTA)
 
 
 def _checksum(content: bytes) -> bytes:
-    """The checksum of some bytes as a frame has it."""
+    """Returns the checksum of some bytes as a frame stores it."""
     checksum = np.array([google_crc32c.value(content)], np.uint32)
     return _masked(checksum).astype("<u4").tobytes()
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _head(size: int) -> bytes:
+    """Returns the head of a frame for an Example of `size` bytes."""
     length = size.to_bytes(8, "little")
     return length + _checksum(length)

@@ -1,10 +1,12 @@
-"""Features of each kind of row; `records.py`, which alone imports this, gives them on.
+"""Features of each kind of row: names, shapes and types on disk.
 
-On disk the released names and types stay (int64, but for the mask's weights).
+Names and types are those of the released records (int64, except for the weights of
+masked positions).
 """
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +16,10 @@ class Feature:
     """One feature of a row.
 
     Attributes:
-      shape: sizes that all rows have in common; `(None,)` for a list of any length and
-        `(None, None)` for a list of such lists, whose lengths are on disk as
-        `NAME_lengths`.
-      dtype: on disk: int64, float32, or string, which is bytes in Python.
+      shape: sizes that all rows share; `(None,)` for a list of any length and
+        `(None, None)` for a list of such lists, whose lengths are stored in the feature
+        `lengths_name(NAME)`.
+      dtype: type on disk: int64, float32, or string (bytes in Python).
     """
 
     shape: tuple[int | None, ...]
@@ -25,28 +27,53 @@ class Feature:
 
     @property
     def varies(self) -> bool:
-        """Whether rows differ in how many values they have."""
+        """True if rows differ in their number of values."""
         return None in self.shape
 
     @property
     def size(self) -> int:
-        """Number of values that a row stores."""
+        """Number of values that a row of fixed shape stores."""
         return int(np.prod(self.shape, dtype=np.int64))
 
 
 Features = Mapping[str, Feature]
 
 
+def lengths_name(name: str) -> str:
+    """Returns the name of the feature that stores the lengths of a list of lists."""
+    return f"{name}_lengths"
+
+
+def row_value(row: Mapping[str, Any], name: str) -> Any:
+    """Returns a feature's value in a row.
+
+    Raises:
+      ValueError: the row lacks it.
+    """
+    if name not in row:
+        raise ValueError(f"A row lacks the feature {name!r}: it has {sorted(row)}.")
+    return row[name]
+
+
+def check_size(name: str, feature: Feature, size: int) -> None:
+    """Raises ValueError unless a feature of fixed shape has `size` values."""
+    if size != feature.size:
+        raise ValueError(
+            f"Feature {name!r} must have {feature.size} values. "
+            f"Received {size}: make rows with the lengths of the spec."
+        )
+
+
 def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> Features:
-    """Features of a pretraining row, under the released names.
+    """Returns the features of a pretraining row, under the released names.
 
     Args:
-      max_seq_length: S, pieces in a row, padding included.
+      max_seq_length: S, tokens in a row, padding included.
       max_predictions_per_seq: P, masked positions in a row, padding included.
     Returns:
       `masked_lm_weights` is 1.0 for a prediction, 0.0 for padding;
       `next_sentence_labels` is 0 for segments in order, 1 for swapped ones;
-      `token_boundary` is 1 where a piece starts a word.
+      `token_boundary` is 1 where a token starts a word.
     """
     sequence = Feature((max_seq_length,))
     predictions = Feature((max_predictions_per_seq,))
@@ -63,52 +90,53 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> F
 
 
 def squad_features(with_places: bool) -> Features:
-    """Features of a row of question answering: one window, at its own length L.
+    """Returns the features of a row of question answering: one window, not padded.
 
     Args:
-      with_places: whether to keep what makes answers of positions; training does not
-        need it.
+      with_places: include the features that turn positions into answers, which training
+        does not need: `token_is_max_context`, 1 for the tokens at which an answer may
+        start in this window (and in no other window), and `piece_starts` and
+        `piece_ends`, half-open ranges of characters in the paragraph. All are 0 for
+        tokens outside the paragraph.
     Returns:
-      Names of the original where it has one. `p_mask` is 1 where no answer may start or
-      end (the question, [SEP]); `start_positions` and `end_positions` (inclusive) are
-      positions in the row, 0 with `is_impossible` if it does not hold the answer.
-      Places are `token_is_max_context`, 1 where an answer may start in this window, so
-      that no other one proposes it, and `piece_starts` and `piece_ends`, half-open
-      ranges of characters in the paragraph; all are 0 outside it.
+      The original's names where it has one. `p_mask` is 1 for tokens that no answer may
+      contain (the question, [SEP]). `start_positions` and `end_positions` (inclusive)
+      are positions in the row; both are 0, and `is_impossible` is 1, if the window does
+      not hold the answer.
     """
-    pieces = ["input_ids", "segment_ids", "p_mask"]
+    tokens = ["input_ids", "segment_ids", "p_mask"]
     if with_places:
-        pieces += ["token_is_max_context", "piece_starts", "piece_ends"]
+        tokens += ["token_is_max_context", "piece_starts", "piece_ends"]
     targets = ("start_positions", "end_positions", "is_impossible")
     return {
         "question_id": Feature((), "string"),
-        **{name: Feature((None,)) for name in pieces},
+        **{name: Feature((None,)) for name in tokens},
         **{name: Feature(()) for name in targets},
     }
 
 
 def classifier_features(label_dtype: str) -> Features:
-    """Features of a row to classify or to score, stored without padding.
+    """Returns the features of a row to classify or to rate, stored without padding.
 
     Args:
-      label_dtype: of `label_ids`: int64, an index, or float32, a score.
+      label_dtype: of `label_ids`: int64 for an index, float32 for a value.
     Returns:
-      Besides the pieces and the label `index`, what the row is called in its file.
+      `index` is the row's name in its file.
     """
-    pieces = Feature((None,))
+    tokens = Feature((None,))
     return {
-        "input_ids": pieces,
-        "segment_ids": pieces,
+        "input_ids": tokens,
+        "segment_ids": tokens,
         "label_ids": Feature((), label_dtype),
         "index": Feature((), "string"),
     }
 
 
 def choice_features() -> Features:
-    """Features of a question with options, each a list of pieces without padding.
+    """Returns the features of a question with options, each a list of tokens.
 
-    `label_ids` is the right option, `level` a part of the set or -1, and `index` what
-    the question is called.
+    `label_ids` is the index of the right option, `level` the part of the data set that
+    the question is in (-1: none), and `index` the question's name.
     """
     options = Feature((None, None))
     return {

@@ -6,46 +6,50 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.records import encoding
-from albert_tf.records.features import Features
-from albert_tf.records.sidecar import _ROWS_PER_BLOCK, RecordSet, read_metadata
+from albert_tf.records.features import Features, lengths_name
+from albert_tf.records.sidecar import RecordSet, read_metadata
+
+# Rows that are parsed together.
+_ROWS_PER_BLOCK = 256
 
 
 def parsing_spec(features: Features) -> dict[str, Any]:
-    """What `tf.io.parse_example` needs to read rows; those that vary become ragged."""
-    import tensorflow as tf
-
-    spec = {}
+    """Returns the spec for `tf.io.parse_example`; features that vary become ragged."""
+    spec: dict[str, Any] = {}
     for name, feature in features.items():
         if not feature.varies:
             spec[name] = tf.io.FixedLenFeature(feature.shape, feature.dtype)
             continue
-        lists = len(feature.shape) == 2
-        partitions = [
-            tf.io.RaggedFeature.RowLengths(encoding.lengths_name(name))
-        ] * lists
+        partitions = ()
+        if len(feature.shape) == 2:
+            partitions = (tf.io.RaggedFeature.RowLengths(lengths_name(name)),)
         spec[name] = tf.io.RaggedFeature(
             feature.dtype, name, partitions, row_splits_dtype=tf.int64
         )
     return spec
 
 
-def read_rows(path: str | os.PathLike) -> Iterator[dict[str, np.ndarray]]:
-    """Rows of one file as numpy arrays, in file order; for looking and for tests."""
+def read_rows(path: str | os.PathLike[str]) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the rows of one file as numpy arrays, in file order.
+
+    Meant for inspection and tests; training reads `batches.training_batches`.
+    """
     for batch in read_batches(path, _ROWS_PER_BLOCK):
         for row in range(len(next(iter(batch.values())))):
             yield {name: values[row] for name, values in batch.items()}
 
 
-def read_batches(path: str | os.PathLike, size: int) -> Iterator[dict[str, np.ndarray]]:
-    """Rows of one file, so many at a time, checksums and shapes checked.
+def read_batches(
+    path: str | os.PathLike[str], size: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the rows of one file, `size` at a time, checksums and shapes checked.
 
     Raises:
-      ValueError: a row is damaged or of other features.
+      ValueError: a row is damaged or has other features than the sidecar says.
     """
-    import tensorflow as tf
-
     spec = parsing_spec(read_metadata(path)["features"])
     with open(path, "rb") as file:
         examples = encoding.read_examples(file)
@@ -58,18 +62,22 @@ def read_batches(path: str | os.PathLike, size: int) -> Iterator[dict[str, np.nd
 
 
 def read_strings(record_set: RecordSet) -> dict[str, np.ndarray]:
-    """The string features of all rows of a set, in its order, as text [R]."""
+    """Reads the string features of all rows, in the order of the files.
+
+    Returns:
+      Feature name -> text, str [R].
+    """
     names = [n for n, f in record_set.features.items() if f.dtype == "string"]
-    blocks: dict[str, list[str]] = {name: [] for name in names}
+    texts: dict[str, list[str]] = {name: [] for name in names}
     for path in record_set.paths if names else ():
         for batch in read_batches(path, _ROWS_PER_BLOCK):
             for name in names:
-                blocks[name] += [value.decode("utf-8") for value in batch[name]]
-    return {name: np.array(values) for name, values in blocks.items()}
+                texts[name] += [value.decode("utf-8") for value in batch[name]]
+    return {name: np.array(values) for name, values in texts.items()}
 
 
 def find_corruption(paths: Sequence[str]) -> tuple[str, int] | None:
-    """The first file that is damaged, and the byte at which its bad record starts."""
+    """Returns the first damaged file and the byte at which its bad record starts."""
     for path in paths:
         offset = encoding.find_damage(path)
         if offset is not None:
@@ -80,14 +88,19 @@ def find_corruption(paths: Sequence[str]) -> tuple[str, int] | None:
 def find_miscount(
     paths: Sequence[str], rows: Sequence[int]
 ) -> tuple[str, int, int] | None:
-    """The first file with other than so many rows; how many it should have, and has.
+    """Finds the first file whose number of rows is not the expected one.
 
+    Args:
+      paths: record files.
+      rows: expected number of rows in each.
+    Returns:
+      (path, expected rows, rows found); None: all are as expected.
     Raises:
       ValueError: a file is damaged.
     """
     for path, expected in zip(paths, rows, strict=True):
         with open(path, "rb") as file:
-            found = sum(1 for _ in encoding.read_examples(file))
-        if found != expected:
-            return str(path), expected, found
+            counted = sum(1 for _ in encoding.read_examples(file))
+        if counted != expected:
+            return str(path), expected, counted
     return None

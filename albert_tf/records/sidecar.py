@@ -1,46 +1,38 @@
-"""The on-disk contract: record files and their sidecars.
+"""Sidecars: the JSON file next to each record file that says what it holds.
 
-What features each kind of row has stands in `record_features.py`, whose names are this
-module's too.
-
-A record file `NAME.tfrecord` never travels alone: `NAME.tfrecord.json` beside it, the
-sidecar, says how many rows it holds, their feature spec, and the vocabulary, casing,
-lengths and seed that made them. The sidecar is written last, so a file that has one is
-whole. On disk the released names and types stay (int64, but for the mask's weights).
+`NAME.tfrecord.json` has the number of rows of `NAME.tfrecord`, their features, and the
+vocabulary, casing, lengths and seed that made them. It is written last, so a record
+file that has a sidecar is complete.
 """
 
 import dataclasses
 import glob
 import itertools
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.records.features import (
-    Feature,
-    Features,
-)
+from albert_tf.files import read_json
+from albert_tf.records.features import Feature, Features
 
 FORMAT_VERSION = 1
 _SIDECAR_SUFFIX = ".json"
-_ROWS_PER_BLOCK = 256
 _SHARDED_NAME = re.compile(r"(.+)@([0-9]+)")
 
 
-def sidecar_path(path: str | os.PathLike) -> Path:
-    """Where the sidecar of a record file lies."""
+def sidecar_path(path: str | os.PathLike[str]) -> Path:
+    """Returns the path of a record file's sidecar."""
     return Path(f"{path}{_SIDECAR_SUFFIX}")
 
 
-def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
-    """The sidecar of a record file.
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads the sidecar of a record file, its features as `Feature` values.
 
     Raises:
       FileNotFoundError: the file or its sidecar is missing.
-      ValueError: the sidecar is not ours, of another format or of another file.
+      ValueError: the sidecar is damaged, of another format or of another file.
     """
     sidecar = sidecar_path(path)
     for needed in (Path(path), sidecar):
@@ -51,12 +43,12 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
                 "sidecar together."
             )
     try:
-        metadata = json.loads(sidecar.read_text(encoding="utf-8"))
+        metadata = read_json(sidecar)
         version = metadata["format_version"]
         _check_count("rows", metadata["rows"])
         _check_count("bytes", metadata.get("bytes", 0))
         metadata["features"] = {
-            name: _feature_of_json(name, spec)
+            name: _feature_from_json(name, spec)
             for name, spec in metadata["features"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -79,11 +71,13 @@ def read_metadata(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def _check_count(name: str, value: Any) -> None:
+    """Raises ValueError unless a value is a whole number that is not negative."""
     if type(value) is not int or value < 0:
         raise ValueError(f"{name} must be a whole number from 0. Received {value!r}")
 
 
-def _feature_of_json(name: str, spec: Mapping[str, Any]) -> Feature:
+def _feature_from_json(name: str, spec: Mapping[str, Any]) -> Feature:
+    """Reads one entry of a sidecar's `features`."""
     for size in spec["shape"]:
         if size is not None:
             _check_count(f"each size of {name}", size)
@@ -94,13 +88,13 @@ def _feature_of_json(name: str, spec: Mapping[str, Any]) -> Feature:
 
 @dataclasses.dataclass(frozen=True)
 class RecordSet:
-    """Record files that are read together.
+    """Record files that are read together, as one data set or split.
 
     Attributes:
       paths: the files.
-      rows: rows in each file.
-      features: the spec that all of them meet.
-      metadata: the first file's sidecar; see `SHARED_KEYS` for what all agree in.
+      rows: number of rows in each file.
+      features: the spec that the rows of all files meet.
+      metadata: the first file's sidecar; all files agree in `SHARED_KEYS`.
     """
 
     paths: tuple[str, ...]
@@ -110,31 +104,31 @@ class RecordSet:
 
     @property
     def total_rows(self) -> int:
-        """Rows in all files."""
+        """Number of rows in all files."""
         return sum(self.rows)
 
     @property
     def varies(self) -> bool:
-        """Whether rows differ in length."""
+        """True if rows differ in length."""
         return any(feature.varies for feature in self.features.values())
 
     @property
     def tokenizer_settings(self) -> dict[str, Any]:
-        """The vocabulary and cleaning that made the rows."""
+        """The vocabulary and the text cleaning that made the rows."""
         return {key: self.metadata.get(key) for key in SHARED_KEYS}
 
 
-# What a run's output folder keeps of the sidecars: the vocabulary and its cleaning.
-TOKENIZER_FILE = "tokenizer.json"
-# What files must agree in to be read together.
+# Keys that files must agree in to be read together.
 SHARED_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
 
 
 def shard_paths(name: str) -> list[str]:
-    """The files that a name stands for: `a@2` is `a-00000-of-00002` and its sibling.
+    """Returns the files that a name stands for.
+
+    `a@2` stands for `a-00000-of-00002` and `a-00001-of-00002`.
 
     Raises:
-      ValueError: no shard, or more than five digits can number.
+      ValueError: the number is 0, or has more than five digits.
     """
     match = _SHARDED_NAME.fullmatch(name)
     if not match:
@@ -146,8 +140,10 @@ def shard_paths(name: str) -> list[str]:
 
 
 def expand_paths(pattern: str) -> list[str]:
-    """The record files that a comma list of paths, globs and NAME@N names, sorted.
+    """Finds the record files of a comma-separated list of paths, globs and NAME@N.
 
+    Returns:
+      The paths, sorted; a file with two names is listed once.
     Raises:
       FileNotFoundError: an entry matches no file.
     """
@@ -155,30 +151,29 @@ def expand_paths(pattern: str) -> list[str]:
     entries = filter(None, (part.strip() for part in pattern.split(",")))
     for entry in itertools.chain.from_iterable(map(shard_paths, entries)):
         named = [entry] if os.path.isfile(entry) else glob.glob(entry)
-        # "data/*" means the records, not the sidecars among them.
-        found = [path for path in named if not path.endswith(_SIDECAR_SUFFIX)]
-        if not found:
+        # "data/*" stands for the records, not for the sidecars among them.
+        records = [path for path in named if not path.endswith(_SIDECAR_SUFFIX)]
+        if not records:
             raise FileNotFoundError(
                 f"No record file matches {entry!r}: check the path."
             )
-        paths.extend(found)
+        paths.extend(records)
     if not paths:
         raise FileNotFoundError("No record file is named: pass --input_file.")
-    # One file under two names counts once.
     return sorted({os.path.realpath(path): path for path in sorted(paths)}.values())
 
 
-def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
-    """Several record files as one set, checked against what is asked.
+def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
+    """Joins record files into one set, after checking them.
 
     Args:
       paths: record files; at least one.
-      expected: sidecar key -> the value that the caller's settings ask for; a value of
-        None is not compared.
+      expected: sidecar key -> the value that the caller's configuration asks for; a
+        value of None is not compared.
     Raises:
       FileNotFoundError: a file or its sidecar is missing.
-      ValueError: a file differs from `expected` or from the first file (both values
-        are named), or the set has no rows.
+      ValueError: a file differs from `expected` or from the first file (the message has
+        both values), or the files have no rows.
     """
     sidecars = [read_metadata(path) for path in paths]
     first = sidecars[0]
@@ -203,5 +198,5 @@ def read_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
 
 
 def _short(value: Any) -> Any:
-    """A digest's beginning, which is enough to tell two; other values as they are."""
+    """Shortens a digest for a message; returns other values unchanged."""
     return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else value

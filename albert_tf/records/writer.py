@@ -9,26 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.files import sync, write_json, writing
+from albert_tf.files import partial_path, sync, write_json, writing
 from albert_tf.records import encoding
-from albert_tf.records.features import Features
-from albert_tf.records.sidecar import _ROWS_PER_BLOCK, FORMAT_VERSION, sidecar_path
+from albert_tf.records.features import Features, check_size, row_value
+from albert_tf.records.sidecar import FORMAT_VERSION, sidecar_path
+
+# Rows that are encoded together.
+_ROWS_PER_BLOCK = 256
 
 
 def write_records(
-    path: str | os.PathLike,
-    rows: Iterable[Mapping[str, Sequence]],
+    path: str | os.PathLike[str],
+    rows: Iterable[Mapping[str, Any]],
     features: Features,
     metadata: Mapping[str, Any],
 ) -> int:
-    """Writes rows and then their sidecar; neither appears under its name before whole.
+    """Writes a record file and its sidecar, each to a temporary file that is renamed.
 
     Args:
-      path: the record file; its folder is made if missing.
+      path: the record file; its folder is created if missing.
       rows: mappings from every feature's name to its values: arrays or lists, lists of
         lists, or bytes.
       features: the spec that every row must meet.
-      metadata: JSON values kept in the sidecar: vocabulary, casing, seed, settings.
+      metadata: JSON values for the sidecar: vocabulary, casing, lengths, seed.
     Returns:
       The number of rows.
     Raises:
@@ -37,17 +40,13 @@ def write_records(
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
+    partial = partial_path(path)
     count = 0
     rows = iter(rows)
     try:
         partial.write_bytes(b"")
         while block := list(itertools.islice(rows, _ROWS_PER_BLOCK)):
-            if any(f.varies or f.dtype == "string" for f in features.values()):
-                examples = encoding.encode_rows(block, features)
-                frames = encoding.frame_examples(examples)
-            else:
-                frames, _ = frame_rows(_columns(block, features), features)
+            frames = _frame_block(block, features)
             with writing(path), open(partial, "ab") as file:
                 file.write(frames)
             count += len(block)
@@ -57,36 +56,25 @@ def write_records(
     return count
 
 
-def frame_rows(
-    columns: Mapping[str, np.ndarray], features: Features
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows as the bytes of a record file; files are made of any number of these.
-
-    Args:
-      columns: each feature's values, [R, ...]; R may be 0.
-      features: the spec.
-    Returns:
-      R framed rows, uint8, and where each starts and the last ends, int64 [R + 1].
-    """
-    return encoding.frame_rows(columns, {n: f.dtype for n, f in features.items()})
-
-
-def split_frames(content: bytes) -> list[memoryview]:
-    """The framed rows of a whole number of them, in order; nothing is checked."""
-    return encoding.split_frames(content)
-
-
 def publish_records(
-    partial: str | os.PathLike,
-    path: str | os.PathLike,
+    partial: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     rows: int,
     features: Features,
     metadata: Mapping[str, Any],
 ) -> None:
-    """Gives `partial`, a finished file of so many rows on the same disk, its name, and
-    then writes its sidecar; see `write_records`."""
+    """Renames a finished file of records and writes its sidecar.
+
+    Args:
+      partial: the finished file, on the same disk as `path`.
+      path: its name from now on.
+      rows: number of rows in it.
+      features, metadata: as for `write_records`.
+    Raises:
+      OSError: the folder cannot be written, or its disk is full.
+    """
     with writing(path):
-        sync(Path(partial))
+        sync(partial)
         sidecar = {
             **metadata,
             "format_version": FORMAT_VERSION,
@@ -94,20 +82,31 @@ def publish_records(
             "bytes": os.path.getsize(partial),
             "features": {n: dataclasses.asdict(f) for n, f in features.items()},
         }
-        # Not sooner: a failure leaves older rows and their sidecar as they were.
+        # Not sooner: a failure must leave older rows and their sidecar as they were.
         sidecar_path(path).unlink(missing_ok=True)
         os.replace(partial, path)
         write_json(sidecar_path(path), sidecar)
 
 
-def _columns(block: Sequence[Mapping], features: Features) -> dict[str, np.ndarray]:
-    """Rows that meet the spec -> each feature's values, [R, size]."""
+def _frame_block(
+    block: Sequence[Mapping[str, Any]], features: Features
+) -> bytes | np.ndarray:
+    """Encodes some rows as TFRecord frames."""
+    if any(f.varies or f.dtype == "string" for f in features.values()):
+        return encoding.frame_examples(encoding.encode_rows(block, features))
+    return encoding.frame_rows(_columns(block, features), features)[0]
+
+
+def _columns(
+    block: Sequence[Mapping[str, Any]], features: Features
+) -> dict[str, np.ndarray]:
+    """Turns rows into one array a feature, [R, size], and checks them."""
     columns = {}
     for name, feature in features.items():
         values = np.empty((len(block), feature.size), feature.dtype)
         for row, place in zip(block, values, strict=True):
-            array = np.asarray(encoding.value_of(row, name), feature.dtype)
-            encoding.check_size(name, feature, array.size)
+            array = np.asarray(row_value(row, name), feature.dtype)
+            check_size(name, feature, array.size)
             place[:] = array.ravel()
         columns[name] = values
     return columns

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 # [CLS] and [SEP] around one segment; a second segment adds its own [SEP].
-SPECIAL_PIECES_OF_SINGLE = 2
-SPECIAL_PIECES_OF_PAIR = 3
+SPECIAL_TOKENS_OF_SINGLE = 2
+SPECIAL_TOKENS_OF_PAIR = 3
 
 
 def truncate_longest_first(length_a, length_b, max_pieces: int):

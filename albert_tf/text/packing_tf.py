@@ -29,12 +29,12 @@ def pack(
     """
     lengths_a = ids_a.row_lengths()
     if ids_b is None:
-        room = max_seq_length - packing.SPECIAL_PIECES_OF_SINGLE
+        room = max_seq_length - packing.SPECIAL_TOKENS_OF_SINGLE
         kept_a = tf.minimum(lengths_a, room)
         cut = kept_a < lengths_a
     else:
         lengths_b = ids_b.row_lengths()
-        room = max_seq_length - packing.SPECIAL_PIECES_OF_PAIR
+        room = max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
         kept_a, kept_b = _kept(lengths_a, lengths_b, room, shorten)
         cut = (kept_a < lengths_a) | (kept_b < lengths_b)
     rows = ids_a.nrows()

@@ -17,7 +17,6 @@ vocabulary's own normaliser drops those, so the pieces are the same.
 """
 
 import functools
-import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from albert_tf.files import digest
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from albert_tf.text.wordpiece import WordPieceVocabulary
 
@@ -157,7 +157,7 @@ class AlbertTokenizer:
         )
         self._lower_case = lower_case
         self._metadata = {
-            "vocabulary_sha256": hashlib.sha256(content).hexdigest(),
+            "vocabulary_sha256": digest(content),
             "vocab_size": len(self._vocabulary.pieces),
             "lower_case": lower_case,
             "strip_accents": strip_accents,
@@ -172,12 +172,11 @@ class AlbertTokenizer:
         self.ordinary_ids: np.ndarray = self._vocabulary.ordinary_ids
 
     @classmethod
-    def of_file(
+    def from_file(
         cls, path: str | Path, lower_case: bool = True, strip_accents: bool = True
     ) -> "AlbertTokenizer":
-        """The tokenizer of a vocabulary whose name says its kind: a `.txt` is
-        WordPiece, anything else SentencePiece."""
-        if Path(path).suffix == ".txt":
+        """Loads a vocabulary whose kind its name tells; see `is_wordpiece_file`."""
+        if is_wordpiece_file(path):
             return cls(
                 vocab_file=path, lower_case=lower_case, strip_accents=strip_accents
             )
@@ -236,7 +235,7 @@ class AlbertTokenizer:
         out as the vocabulary's sign for them."""
         return self._vocabulary.decode([int(each) for each in ids])
 
-    def id_to_piece(self, piece_id: int) -> str:
+    def id_to_token(self, piece_id: int) -> str:
         """The piece an id stands for.
 
         Raises:
@@ -249,7 +248,7 @@ class AlbertTokenizer:
             )
         return self._vocabulary.pieces[piece_id]
 
-    def piece_to_id(self, piece: str) -> int:
+    def token_to_id(self, piece: str) -> int:
         """The id of a piece of the vocabulary; `unk_id` if there is no such piece."""
         return self._piece_ids.get(piece, self.unk_id)
 
@@ -303,6 +302,12 @@ class AlbertTokenizer:
                 origins.append(indices[word.start() - 1])  # the space before the word
             origins.extend(indices[word.start() : word.end()])
         return origins
+
+
+def is_wordpiece_file(path: str | Path) -> bool:
+    """Tells a vocabulary's kind by its name: a `.txt` file is WordPiece, any other is
+    SentencePiece."""
+    return Path(path).suffix == ".txt"
 
 
 def _read(path: Path) -> bytes:

@@ -1,6 +1,10 @@
-"""The best weights of a run so far, and how long ago that was."""
+"""The best weights of a run so far.
 
-import json
+`orbit.actions.NewBestMetric` keeps the best value only. Here weights, report and model
+files are stored together, a metric that is not defined counts as the worst, and early
+stopping reads the step of the best evaluation after a resumption.
+"""
+
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,31 +13,38 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.checkpoints.load import weights_checkpoint
-from albert_tf.checkpoints.model_dir import BEST_FOLDER, BEST_REPORT_FILE
-from albert_tf.files import write_json, write_whole
+from albert_tf.checkpoints.output_folders import BEST_FOLDER, BEST_REPORT_FILE
+from albert_tf.files import read_json, write_json, write_whole
 
 
 class BestWeights:
-    """The folder `best/` of a run: weights, the evaluation that they are there for, and
-    what else a model needs."""
+    """The folder `best/` of a run: best weights so far, their evaluation report, and
+    the files that make them a complete model."""
 
     def __init__(self, output_dir: Path, metric: str, files: Mapping[str, bytes]):
-        """Args:
-        output_dir: of the run.
-        metric: the score to choose by; higher is better, and what is not a number is
-          worse than any.
-        files: name -> content of what lies beside the weights.
+        """Names the folder; nothing is written yet.
+
+        Args:
+          output_dir: the run's output folder.
+          metric: the metric to choose by; higher is better, and None or NaN is worse
+            than any number.
+          files: name -> content of the files to store next to the weights.
         """
         self._folder, self._metric = output_dir / BEST_FOLDER, metric
         self._files = files
 
     def report(self) -> dict[str, Any] | None:
-        """The best evaluation, with its `global_step`; None: there was none."""
-        file = self._folder / BEST_REPORT_FILE
-        return json.loads(file.read_text("utf-8")) if file.is_file() else None
+        """The best evaluation report, with its `global_step`; None: there is none."""
+        return read_json(self._folder / BEST_REPORT_FILE, missing_ok=True) or None
 
     def offer(self, model: tf.Module, report: Mapping[str, Any], step: int) -> None:
-        """Keeps the weights if no evaluation before was as good."""
+        """Stores the weights if they are better than all before.
+
+        Args:
+          model: the model with these weights.
+          report: its evaluation report.
+          step: optimizer steps done.
+        """
         best = self.report()
         if best is not None and not self._value(report) > self._value(best):
             return
@@ -49,10 +60,15 @@ class BestWeights:
         manager.save(checkpoint_number=step)
         write_json(self._folder / BEST_REPORT_FILE, {**report, "global_step": step})
 
-    def evaluations_since(self, step: int, every: int) -> int:
-        """Evaluations after the best one, when there was one each `every` steps."""
+    def evaluations_since(self, step: int, eval_steps: int) -> int:
+        """Number of evaluations after the best one, up to `step`.
+
+        Args:
+          step: optimizer steps done.
+          eval_steps: steps between evaluations.
+        """
         best = self.report()
-        return -(-(step - best["global_step"]) // every) if best else 0
+        return -(-(step - best["global_step"]) // eval_steps) if best else 0
 
     def _value(self, report: Mapping[str, Any]) -> float:
         value = report[self._metric]

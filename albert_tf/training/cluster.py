@@ -1,4 +1,8 @@
-"""Connects to workers and TPUs within bounded time."""
+"""Joining the workers of a cluster, or a TPU, within limited time.
+
+If a TPU or a worker does not answer, TensorFlow waits without limit, or for an hour,
+and cannot be interrupted. So each of them is probed before TensorFlow joins it.
+"""
 
 import contextlib
 import faulthandler
@@ -9,27 +13,45 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import grpc
 import tensorflow as tf
 from official.common import distribute_utils
 
-# For a TPU's name and for its address: both together stay below half a minute.
-_TPU_PATIENCE_SECONDS = 12
-# Workers of one cluster may be started minutes apart.
-_WORKER_PATIENCE_SECONDS = 600
-_SECONDS_BETWEEN_CALLS = 0.5
-# Between the moment when all of them are seen and that when TensorFlow has joined them,
-# which takes a second, and longer where it must wake GPUs.
-_JOIN_PATIENCE_SECONDS = 120
+_SECONDS_BETWEEN_PROBES = 0.5
+
+
+class Limits(NamedTuple):
+    """How long to wait, in seconds.
+
+    Attributes:
+      tpu: for the address of a TPU given by name, and again for its answer.
+      workers: for all workers of a cluster to start; people may start them minutes
+        apart.
+      join: for TensorFlow to join workers that have all started. It takes a second, or
+        longer if GPUs must be initialized.
+    """
+
+    tpu: float = 12
+    workers: float = 600
+    join: float = 120
+
+
+LIMITS = Limits()
 
 
 def read_cluster(text: str) -> tuple[dict[str, list[str]], str, int] | None:
-    """Job -> addresses, and this worker's job and index; None: not a cluster.
+    """Parses `TF_CONFIG`, in the format of tf.distribute.
 
-    `TF_CONFIG` is what tf.distribute's users know: {"cluster": {"worker": ["HOST:PORT",
-    ...]}, "task": {"type": "worker", "index": 0}}, with a job "chief" at will.
+    Args:
+      text: {"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker",
+        "index": 0}}, with an optional job "chief".
+    Returns:
+      (job -> addresses, this worker's job, its index); None: not a cluster.
+    Raises:
+      ValueError: the text is of another form.
     """
     example = (
         '{"cluster": {"worker": ["HOST:PORT", "HOST:PORT"]}, '
@@ -57,24 +79,37 @@ def read_cluster(text: str) -> tuple[dict[str, list[str]], str, int] | None:
     return cluster, job, index
 
 
-def join_workers(cluster: Mapping[str, list[str]], job: str, index: int):
-    """The strategy of a cluster whose workers are all there."""
-    _wait_for_workers(cluster, job, index)
-    with _at_most(_JOIN_PATIENCE_SECONDS):
+def join_workers(
+    cluster: Mapping[str, list[str]], job: str, index: int, limits: Limits = LIMITS
+) -> tf.distribute.MultiWorkerMirroredStrategy:
+    """Waits for all workers of a cluster, then creates its strategy.
+
+    If TensorFlow does not join them in time, the process prints why and exits with 1.
+
+    Args:
+      cluster: job -> addresses.
+      job: this worker's job.
+      index: its index in the job.
+      limits: how long to wait.
+    Raises:
+      OSError: this worker's port is taken, or another worker does not start in time.
+    """
+    wait_for_workers(cluster, job, index, limits.workers)
+    with _exit_after(limits.join):
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     if threading.current_thread() is threading.main_thread():
-        # TensorFlow has taken SIGTERM and does nothing on it: Python's again.
+        # TensorFlow has replaced the handler of SIGTERM by one that does nothing.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
     return strategy
 
 
 @contextlib.contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """Ends the process, exit code 1, if the body lasts longer.
+def _exit_after(seconds: float) -> Iterator[None]:
+    """Ends the process with exit code 1 if the body takes longer.
 
-    While TensorFlow joins workers it holds the interpreter, takes SIGTERM, and waits
-    for an hour for one that died meanwhile. What remains is a timer that needs no
-    Python; it can say nothing, so that is said before.
+    While TensorFlow joins workers it holds the interpreter, ignores SIGTERM, and waits
+    for an hour for a worker that died meanwhile. Only a C-level timer can still fire,
+    and it cannot print, so we print the hint first.
     """
     print(
         f"Joining the workers of TF_CONFIG, {seconds} s at most. If this is the last "
@@ -89,20 +124,30 @@ def _at_most(seconds: float) -> Iterator[None]:
             faulthandler.cancel_dump_traceback_later()
 
 
-def _wait_for_workers(cluster, job, index) -> None:
+def wait_for_workers(
+    cluster: Mapping[str, list[str]], job: str, index: int, seconds: float
+) -> None:
     """Returns once every worker of the cluster has opened its port.
 
-    While TensorFlow waits for workers, nothing can stop it. Our own port is open
-    meanwhile, for the others to see, and is given up when we have seen all of them:
-    then TensorFlow opens it again at once.
+    This worker's own port is open meanwhile, for the others to see. It is closed when
+    all of them were seen, and TensorFlow opens it again at once.
+
+    Args:
+      cluster: job -> addresses.
+      job: this worker's job.
+      index: its index in the job.
+      seconds: how long to wait.
+    Raises:
+      OSError: this worker's port is taken, or another worker does not start in time.
     """
     others = {address for name in cluster for address in cluster[name]}
     own = cluster[job][index]
     others.discard(own)
     port = _host_and_port(own)[1]
-    deadline = time.monotonic() + _WORKER_PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     try:
-        # Nobody accepts: that a connection waits in the queue is all they need.
+        # Connections are never accepted: for the others it is enough that they wait in
+        # the queue.
         server = socket.create_server(
             ("", port),
             family=socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET,
@@ -118,18 +163,17 @@ def _wait_for_workers(cluster, job, index) -> None:
         missing = {address for address in others if not _answers(address)}
         if missing:
             print(
-                f"Waiting for {_listed(missing)} of TF_CONFIG, "
-                f"{_WORKER_PATIENCE_SECONDS} s at most.",
+                f"Waiting for {_listed(missing)} of TF_CONFIG, {seconds} s at most.",
                 flush=True,
             )
         while missing:
             if time.monotonic() > deadline:
                 raise ConnectionError(
                     f"No worker came at {_listed(missing)} of TF_CONFIG within "
-                    f"{_WORKER_PATIENCE_SECONDS} s: start it, check that its port is "
+                    f"{seconds} s: start it, check that its port is "
                     "reached from here, and start the others again."
                 )
-            time.sleep(_SECONDS_BETWEEN_CALLS)
+            time.sleep(_SECONDS_BETWEEN_PROBES)
             missing = {address for address in missing if not _answers(address)}
 
 
@@ -141,20 +185,31 @@ def _answers(address: str) -> bool:
     return True
 
 
-def _listed(addresses) -> str:
+def _listed(addresses: Iterable[str]) -> str:
     return ", ".join(sorted(addresses))
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    """Parts of HOST:PORT, an IPv6 host in brackets."""
+    """Splits HOST:PORT; an IPv6 host stands in brackets."""
     match = re.fullmatch(r"\[?(.+?)\]?:(\d{1,5})", address)
     if not match or not 0 < int(match[2]) < 65536:
         raise ValueError(f"address {address!r} is not HOST:PORT")
     return match[1], int(match[2])
 
 
-def join_tpu(tpu: str, zone: str, project: str) -> tf.distribute.TPUStrategy:
-    """The strategy of a TPU that answers."""
+def join_tpu(
+    tpu: str, zone: str, project: str, limits: Limits = LIMITS
+) -> tf.distribute.TPUStrategy:
+    """Probes a TPU, then creates its strategy.
+
+    Args:
+      tpu: its name, its `grpc://HOST:PORT`, or "local" on a TPU VM.
+      zone: zone of a TPU given by name; empty: this machine's.
+      project: project of a TPU given by name; empty: this machine's.
+      limits: how long to wait.
+    Raises:
+      ValueError: the TPU is not found, or does not answer in time.
+    """
     if tpu == "local":
         if not tf.config.list_logical_devices("TPU") and not _has_local_chips():
             raise ValueError(
@@ -163,9 +218,9 @@ def join_tpu(tpu: str, zone: str, project: str) -> tf.distribute.TPUStrategy:
             )
     else:
         if not tpu.startswith("grpc://"):
-            tpu = _resolve(tpu, zone, project)
+            tpu = _resolve(tpu, zone, project, limits.tpu)
         for address in tpu.split(","):
-            _probe(address)
+            probe_tpu(address, limits.tpu)
     return distribute_utils.get_distribution_strategy("tpu", tpu_address=tpu)
 
 
@@ -173,11 +228,11 @@ def _has_local_chips() -> bool:
     return any(os.path.exists(f"/dev/{name}") for name in ("accel0", "vfio/0"))
 
 
-def _resolve(tpu: str, zone: str, project: str) -> str:
+def _resolve(tpu: str, zone: str, project: str, seconds: float) -> str:
     """The addresses of a TPU given by name: `grpc://HOST:PORT`, several with commas."""
-    answer: list = []
+    answer: list[str | Exception] = []
 
-    def ask():
+    def resolve() -> None:
         try:
             resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
                 tpu=tpu, zone=zone or None, project=project or None
@@ -187,33 +242,41 @@ def _resolve(tpu: str, zone: str, project: str) -> str:
         except Exception as error:  # whatever the cloud's client raises
             answer.append(error)
 
-    # A daemon: the client's own retries outlast our patience.
-    thread = threading.Thread(target=ask, daemon=True)
+    # A daemon thread, since the client's own retries take longer than our limit.
+    thread = threading.Thread(target=resolve, daemon=True)
     thread.start()
-    thread.join(_TPU_PATIENCE_SECONDS)
-    found = answer[0] if answer else f"no answer within {_TPU_PATIENCE_SECONDS} s"
-    if not answer or isinstance(found, Exception):
+    thread.join(seconds)
+    addresses = answer[0] if answer else TimeoutError(f"no answer within {seconds} s")
+    if isinstance(addresses, Exception):
         raise ValueError(
             f"TPU {tpu!r} is not found (asked the cloud's metadata and TPU service: "
-            f"{found}): check the name, --tpu_zone and --gcp_project."
+            f"{addresses}): check the name, --tpu_zone and --gcp_project."
         )
-    return found
+    return addresses
 
 
-def _probe(address: str) -> None:
-    """Fails where no gRPC server answers; TensorFlow would wait without limit."""
+def probe_tpu(address: str, seconds: float) -> None:
+    """Checks that a gRPC server answers.
+
+    Args:
+      address: `grpc://HOST:PORT`.
+      seconds: how long to wait.
+    Raises:
+      ValueError: no server answers in time, or the address is of another form.
+    """
     target = address.removeprefix("grpc://")
     if not re.fullmatch(r"[^/:]+:\d{1,5}", target):
         raise ValueError(f"TPU address {address!r} must be grpc://HOST:PORT.")
     with grpc.insecure_channel(target) as channel:
-        # Ready is what has sent the first frame of the protocol, not any open port.
+        # A channel is ready once the server has sent the first frame of the protocol;
+        # an open port is not enough.
         ready = grpc.channel_ready_future(channel)
         try:
-            ready.result(_TPU_PATIENCE_SECONDS)
+            ready.result(seconds)
         except grpc.FutureTimeoutError as error:
             ready.cancel()
             raise ValueError(
                 f"No TPU answers at {address} (tried to open a gRPC channel for "
-                f"{_TPU_PATIENCE_SECONDS} s): check that it runs, that it is reached "
+                f"{seconds} s): check that it runs, that it is reached "
                 "from here, and the port (8470, as a rule)."
             ) from error

@@ -1,28 +1,34 @@
-"""Which devices a run uses, chosen from what is there, and how its workers agree.
-
-TensorFlow waits without limit, or for an hour, where a TPU or a worker does not answer.
-So whatever shall be joined is asked first, with limits of our own.
-"""
+"""The devices of a run, and the values that its workers exchange."""
 
 import contextlib
 import os
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 from official.common import distribute_utils
 
-from albert_tf.training.cluster import join_tpu, join_workers, read_cluster
+from albert_tf.training.cluster import (
+    LIMITS,
+    Limits,
+    join_tpu,
+    join_workers,
+    read_cluster,
+)
 
-# How TensorFlow's collective operations report that another worker is gone.
+# TensorFlow's collective operations report a lost worker in these words.
 _WORKER_LOST = re.compile(r"Collective ops is aborted by: (.*)")
 _WORKER_NAME = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
 
 
 def create_strategy(
-    tpu: str = "", tpu_zone: str = "", gcp_project: str = ""
+    tpu: str = "",
+    tpu_zone: str = "",
+    gcp_project: str = "",
+    limits: Limits = LIMITS,
 ) -> tf.distribute.Strategy:
-    """The strategy for the devices that are there.
+    """The strategy for the devices that are available.
 
     Args:
       tpu: a TPU's name, its `grpc://HOST:PORT`, or "local" on a TPU VM. Empty: the
@@ -30,24 +36,23 @@ def create_strategy(
         CPU.
       tpu_zone: zone of a TPU given by name; empty: this machine's.
       gcp_project: project of a TPU given by name; empty: this machine's.
+      limits: how long to wait for a TPU and for other workers.
     Raises:
-      ValueError: the TPU is not found or does not answer, which takes less than half a
-        minute; or `TF_CONFIG` cannot be used.
-      OSError: this worker's port is taken, or another worker does not come within ten
-        minutes.
+      ValueError: the TPU is not found or does not answer; `TF_CONFIG` cannot be used.
+      OSError: this worker's port is taken, or another worker does not start in time.
     """
     if tpu:
-        return join_tpu(tpu, tpu_zone, gcp_project)
+        return join_tpu(tpu, tpu_zone, gcp_project, limits)
     cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
     if cluster:
-        return join_workers(*cluster)
+        return join_workers(*cluster, limits)
     gpus = len(tf.config.list_physical_devices("GPU"))
     kind = "mirrored" if gpus > 1 else "one_device"
     return distribute_utils.get_distribution_strategy(kind, num_gpus=gpus)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes what there is once: worker 0, or the only one."""
+    """True for the process that writes files: chief, worker 0, or the only one."""
     resolver = strategy.cluster_resolver
     if not _has_workers(strategy):
         return True
@@ -62,11 +67,11 @@ def gather(strategy: tf.distribute.Strategy, number: int) -> list[int]:
     """The numbers that all workers pass, the chief's first; waits for all of them.
 
     Workers must take the same decisions, or one of them waits for ever in a step that
-    the others do not take: what they decide by goes through here.
+    the others do not take. So they decide by gathered numbers.
 
     Args:
-      strategy: the run's.
-      number: this worker's, of 64 bits.
+      strategy: the strategy of the run.
+      number: this worker's number, of 64 bits.
     Returns:
       The same list on every worker, with one item for each replica.
     """
@@ -78,12 +83,12 @@ def gather(strategy: tf.distribute.Strategy, number: int) -> list[int]:
     return strategy.gather(numbers, axis=0).numpy().tolist()
 
 
-def all_rows(strategy: tf.distribute.Strategy, values) -> tf.Tensor:
-    """What all replicas of all workers hold, [B, ...] each, in one tensor.
+def all_rows(strategy: tf.distribute.Strategy, values: Any) -> tf.Tensor:
+    """The values of all replicas of all workers, [B, ...] each, in one tensor.
 
     Args:
-      strategy: the run's.
-      values: what `strategy.run` gave.
+      strategy: the strategy of the run.
+      values: a result of `strategy.run`.
     """
     if _has_workers(strategy):
         return strategy.gather(values, axis=0)
@@ -91,10 +96,14 @@ def all_rows(strategy: tf.distribute.Strategy, values) -> tf.Tensor:
 
 
 def require_equal(strategy: tf.distribute.Strategy, number: int, problem: str) -> None:
-    """Refuses workers that do not all pass the same number.
+    """Checks that all workers pass the same number.
 
+    Args:
+      strategy: the strategy of the run.
+      number: this worker's number, of 64 bits.
+      problem: the end of the message's sentence "The workers of TF_CONFIG ...".
     Raises:
-      ValueError: on every worker, with the problem and the numbers.
+      ValueError: they do not; on every worker, with the problem and the numbers.
     """
     numbers = gather(strategy, number)
     if len(set(numbers)) > 1:
@@ -105,27 +114,27 @@ def require_equal(strategy: tf.distribute.Strategy, number: int, problem: str) -
 
 @contextlib.contextmanager
 def explain_lost_worker(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns TensorFlow's report of a worker that is gone into one line.
+    """Turns TensorFlow's report of a lost worker into one line.
 
     A worker that dies closes its connections, which ends the collective operations of
-    the others at once; one that hangs misses its heartbeats, for ten seconds.
+    the others at once. One that hangs is lost after ten seconds without heartbeat.
 
     Raises:
-      ConnectionError: another worker is gone.
+      ConnectionError: another worker is lost.
     """
     try:
         yield
     except tf.errors.OpError as error:
-        found = _WORKER_LOST.search(error.message)
-        if not found or not _has_workers(strategy):
+        lost = _WORKER_LOST.search(error.message)
+        if not lost or not _has_workers(strategy):
             raise
-        name = _WORKER_NAME.search(error.message[found.start() :])
+        name = _WORKER_NAME.search(error.message[lost.start() :])
         raise ConnectionError(
             f"Lost {' '.join(name.groups()) if name else 'a worker'} of TF_CONFIG "
-            f"({found[1].rstrip(': ')}): see its log, then start all workers again "
+            f"({lost[1].rstrip(': ')}): see its log, then start all workers again "
             "with the same command; they resume."
         ) from error
 
 
-def _has_workers(strategy) -> bool:
+def _has_workers(strategy: tf.distribute.Strategy) -> bool:
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)

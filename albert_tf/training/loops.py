@@ -1,51 +1,54 @@
-"""The inner loops, as orbit's controller calls them: steps of training and evaluation.
+"""The inner loops that orbit's controller calls: steps of training and evaluation.
 
-What an optimizer step computes is in `train_step.py`.
+`step.py` has what an optimizer step computes.
 """
 
 import time
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import orbit
 import tensorflow as tf
 import tf_keras
 
-from albert_tf.config import OptimizerConfig, TrainConfig
+from albert_tf.config import TrainConfig
 from albert_tf.records import batches
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks import losses
 from albert_tf.tasks.base import Task
 from albert_tf.training import devices, optimization
+from albert_tf.training.job import Job
 from albert_tf.training.step import TrainStep
-
-_LENGTH_MULTIPLE, _XLA_LENGTH_MULTIPLE = 8, 64
 
 
 class Trainer(orbit.StandardTrainer):
-    """Optimizer steps of one task on one set of rows."""
+    """Optimizer steps of a job on its training rows.
 
-    def __init__(
-        self,
-        task: Task,
-        model,
-        optimizer,
-        configs: tuple[OptimizerConfig, TrainConfig],
-        rows: RecordSet,
-    ):
-        """Args:
-        task: what to minimise.
-        model: made under the strategy in scope.
-        optimizer: built on the model's trainable variables.
-        configs: the optimizer's and the loop's.
-        rows: what to train on.
+    Attributes:
+      train_seconds: time spent in loops, those before a resumption included.
+      longest_skip: the most steps in a row, up to now in this loop, whose gradients
+        were not finite.
+    """
+
+    def __init__(self, job: Job, model: tf_keras.Model, optimizer: optimization.AdamW):
+        """Prepares the step; opens no data. Call it in the strategy's scope.
+
+        Args:
+          job: a job with training rows.
+          model: from `job.task.build_model`.
+          optimizer: built on the model's trainable variables.
+        Raises:
+          ValueError: the replicas cannot share a batch evenly.
         """
-        self._optimizer_config, self._config = configs
-        self._rows = rows
+        if job.train_rows is None:
+            raise ValueError("Training needs rows: the job's train_rows are None.")
+        self._optimizer_config, self._config = job.optimizer_config, job.train_config
+        self._rows = job.train_rows
         self._strategy = tf.distribute.get_strategy()
         self._check_batch_size()
         self._step_function = TrainStep(
-            task,
+            job.task,
             model,
             optimizer,
             self._optimizer_config,
@@ -53,7 +56,7 @@ class Trainer(orbit.StandardTrainer):
             self._config.jit_compile,
         )
         self.global_step = optimizer.iterations
-        self._means = _mean_metrics([*task.losses, "gradient_norm", "skipped"])
+        self._means = _mean_metrics([*job.task.losses, "gradient_norm", "skipped"])
         self._input_seconds = None
         self.train_seconds = tf.Variable(0.0, trainable=False)
         self.skipped_in_a_row = _counter()
@@ -63,13 +66,13 @@ class Trainer(orbit.StandardTrainer):
 
     @property
     def state(self) -> dict[str, tf.Variable]:
-        """What a checkpoint keeps of the loop beside weights, moments and step."""
+        """Variables that a checkpoint stores besides weights, moments and step."""
         return {
             "train_seconds": self.train_seconds,
             "skipped_in_a_row": self.skipped_in_a_row,
         }
 
-    def _check_batch_size(self):
+    def _check_batch_size(self) -> None:
         replicas = self._strategy.num_replicas_in_sync
         parts = self._config.gradient_accumulation_steps
         if self._config.train_batch_size % (replicas * parts):
@@ -79,10 +82,10 @@ class Trainer(orbit.StandardTrainer):
                 f"multiple of {replicas * parts}."
             )
 
-    def train_loop_begin(self):
-        """Starts the clock; opens the data where the step count says."""
+    def train_loop_begin(self) -> None:
+        """Starts the clock; the first time, opens the data at the current step."""
         if self.train_dataset is None:
-            # Made here, outside the strategy's scope: it stays on the host.
+            # Made outside the strategy's scope, so it stays on the host.
             self._input_seconds = tf.Variable(0.0, dtype=tf.float64)
             first_step = int(self.global_step.numpy())
             self.train_dataset = self._strategy.distribute_datasets_from_function(
@@ -92,7 +95,7 @@ class Trainer(orbit.StandardTrainer):
                     self._config.random_seed,
                     first_step,
                     context,
-                    length_multiple(self._config, self._strategy),
+                    batches.length_multiple(self._config, self._strategy),
                 )
             )
         for mean in self._means.values():
@@ -101,7 +104,7 @@ class Trainer(orbit.StandardTrainer):
         self.longest_skip.assign(self.skipped_in_a_row)
         self._began = (time.monotonic(), int(self.global_step.numpy()))
 
-    def train_step(self, iterator):
+    def train_step(self, iterator: Iterator) -> None:
         """One optimizer step on the next global batch; runs inside the graph."""
         before = tf.timestamp()
         with tf.control_dependencies([before]):
@@ -110,7 +113,7 @@ class Trainer(orbit.StandardTrainer):
             self._input_seconds.assign_add(tf.timestamp() - before)
         self._strategy.run(self._replica_step, args=(features,))
 
-    def _replica_step(self, features):
+    def _replica_step(self, features: Mapping[str, tf.Tensor]) -> None:
         report = self._step_function(features, self._dropout_seed())
         for name, (mean, weight) in report.items():
             self._means[name].update_state(mean, weight)
@@ -119,15 +122,15 @@ class Trainer(orbit.StandardTrainer):
         self.skipped_in_a_row.assign(in_a_row)
         self.longest_skip.assign(tf.maximum(self.longest_skip, in_a_row))
 
-    def _dropout_seed(self):
-        """int32 [2], another in every step and on every replica."""
+    def _dropout_seed(self) -> tf.Tensor:
+        """int32 [2], different in every step and on every replica."""
         step = tf.cast(self.global_step, tf.int32)
         seed = tf.stack([tf.constant(self._config.random_seed, tf.int32), step])
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         return tf.random.experimental.stateless_fold_in(seed, replica)
 
     def train_loop_end(self) -> dict[str, Any]:
-        """Means over the loop, speed, and the time that is left."""
+        """Name -> number: means over the loop, speed, and the time that is left."""
         start, first_step = self._began
         step = int(self.global_step.numpy())
         seconds = max(time.monotonic() - start, 1e-9)
@@ -146,26 +149,49 @@ class Trainer(orbit.StandardTrainer):
         }
 
 
-class Evaluator(orbit.StandardEvaluator):
-    """A task's losses, metrics and predictions over a whole set of rows."""
+class Evaluation(NamedTuple):
+    """The result of an evaluation.
 
-    def __init__(self, task: Task, model, record_set: RecordSet, config: TrainConfig):
-        """Args:
-        task: what to report.
-        model: from `task.build_model`, made under the strategy in scope.
-        record_set: evaluation rows, each counted once.
-        config: its `eval_batch_size`, and how rows are padded.
+    Attributes:
+      report: name -> mean loss or metric, and the number of rows.
+      predictions: name -> [R, ...], as `Task.predictions` has them, in the order of the
+        rows; empty if the task has none.
+    """
+
+    report: dict[str, Any]
+    predictions: dict[str, np.ndarray]
+
+
+class Evaluator(orbit.StandardEvaluator):
+    """Losses, metrics and predictions of a task over all rows of a split.
+
+    `evaluate` returns an `Evaluation`, whose report has the number of rows as `rows`.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        model: tf_keras.Model,
+        record_set: RecordSet,
+        config: TrainConfig,
+    ):
+        """Prepares the data; call it in the strategy's scope.
+
+        Args:
+          task: what to report.
+          model: from `task.build_model`.
+          record_set: evaluation rows, each counted once.
+          config: its `eval_batch_size`, and how rows are padded.
         """
         self._task, self._model = task, model
         self._strategy = tf.distribute.get_strategy()
-        # Where data sets have scores, the loss too is called the original's name.
+        # Tasks with predictions report their loss under the original's name, `eval_`.
         prefix = "eval_" if task.predictions else ""
         numbers = {f"{prefix}{name}": loss for name, loss in task.losses.items()}
         self._numbers = {**numbers, **task.metrics}
         self._means = _mean_metrics(self._numbers)
         self._rows = tf_keras.metrics.Sum("rows")
-        self.predictions: dict[str, np.ndarray] = {}
-        multiple = length_multiple(config, self._strategy)
+        multiple = batches.length_multiple(config, self._strategy)
         dataset = self._strategy.distribute_datasets_from_function(
             lambda context: batches.evaluation_batches(
                 record_set, config.eval_batch_size, context, multiple
@@ -174,13 +200,18 @@ class Evaluator(orbit.StandardEvaluator):
         super().__init__(eval_dataset=dataset)
 
     def eval_begin(self) -> list | None:
-        """Forgets the last evaluation; returns where predictions are collected."""
+        """Resets the means; returns the list that collects predictions, if any."""
         for metric in (*self._means.values(), self._rows):
             metric.reset_state()
         return [] if self._task.predictions else None
 
-    def eval_step(self, iterator):
-        """One global batch; runs inside the graph. Returns its rows' predictions."""
+    def eval_step(self, iterator: Iterator) -> dict[str, tf.Tensor]:
+        """One global batch; runs inside the graph.
+
+        Returns:
+          Name -> predictions of the batch's rows, their places and weights; empty if
+          the task has no predictions.
+        """
 
         def replica_step(features):
             batch = self._task.read_batch(features)
@@ -200,28 +231,40 @@ class Evaluator(orbit.StandardEvaluator):
             for name, value in predicted.items()
         }
 
-    def eval_reduce(self, state=None, step_outputs=None):
+    def eval_reduce(
+        self,
+        state: list | None = None,
+        step_outputs: Mapping[str, tf.Tensor] | None = None,
+    ) -> list | None:
         """Moves a batch's predictions to the host."""
-        if state is not None:
+        if state is not None and step_outputs is not None:
             values = {name: value.numpy() for name, value in step_outputs.items()}
             state.append(values)
         return state
 
-    def eval_end(self, state=None) -> dict[str, Any]:
-        """Name -> mean or score, and `rows`, how many were counted.
-
-        The rows' predictions are in `predictions` then, [R, ...], in the set's order.
-        """
+    def eval_end(self, state: list | None = None) -> Evaluation:
+        """The result, from the means and the collected predictions."""
         report = {name: float(mean.result()) for name, mean in self._means.items()}
-        if state:
-            self.predictions = _in_order(state)
-            if self._task.host_metrics:
-                report |= self._task.host_metrics(self.predictions)
-        return {**report, "rows": float(self._rows.result())}
+        predictions = _in_order(state) if state else {}
+        if predictions and self._task.host_metrics:
+            report |= self._task.host_metrics(predictions)
+        return Evaluation({**report, "rows": float(self._rows.result())}, predictions)
+
+
+class ReportingEvaluator(orbit.AbstractEvaluator):
+    """An evaluator whose output is the report alone, for orbit to print and store."""
+
+    def __init__(self, evaluator: Evaluator):
+        super().__init__()
+        self._evaluator = evaluator
+
+    def evaluate(self, num_steps: tf.Tensor) -> dict[str, Any]:
+        """Evaluates so many batches; returns name -> mean loss or metric."""
+        return self._evaluator.evaluate(num_steps).report
 
 
 def _in_order(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Predictions of batches -> those of the rows that count, in the set's order."""
+    """Predictions of batches -> those of the real rows, in the order of the rows."""
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     places, weights = whole.pop("row_index"), whole.pop("row_weight")
     real = np.flatnonzero(weights)
@@ -229,18 +272,7 @@ def _in_order(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return {name: values[order] for name, values in whole.items()}
 
 
-def length_multiple(config: TrainConfig, strategy: tf.distribute.Strategy) -> int:
-    """What batches are padded to a multiple of; 0: all to the longest allowed.
-
-    A TPU compiles one shape of a batch, and so do all steps there. XLA elsewhere
-    compiles each shape once, so there are few of them.
-    """
-    if not config.length_buckets or isinstance(strategy, tf.distribute.TPUStrategy):
-        return 0
-    return _XLA_LENGTH_MULTIPLE if config.jit_compile else _LENGTH_MULTIPLE
-
-
-def _mean_metrics(names) -> dict[str, tf_keras.metrics.Mean]:
+def _mean_metrics(names: Iterable[str]) -> dict[str, tf_keras.metrics.Mean]:
     return {name: tf_keras.metrics.Mean(name) for name in names}
 
 

@@ -1,13 +1,15 @@
 """Learning-rate schedule, LAMB and AdamW, with the original's maths.
 
-Neither optimizer corrects the moments' bias. Variables named LayerNorm or bias get no
-weight decay, and under LAMB a trust ratio of 1. Differences from the original:
-gradients are clipped after they were summed over replicas (it clips each core's own),
-and the learning rate is 0 before `start_warmup_step` (there it is negative).
+Neither optimizer corrects the bias of the moments. Variables named LayerNorm or bias
+get no weight decay, and under LAMB a trust ratio of 1. Differences from the original:
+gradients are clipped after they were summed over replicas (the original clips those of
+each core), and the learning rate is 0 before `start_warmup_step` (there it is
+negative).
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -20,20 +22,20 @@ _NO_DECAY = re.compile("LayerNorm|layer_norm|bias")
 class _Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up over a polynomial decay that starts at step 0.
 
-    The decay runs during warm-up too, so the rate drops a little below the peak where
-    warm-up ends. That is the original's schedule, and the released models' one.
+    The decay runs during warm-up too, so the rate is a little below the peak when
+    warm-up ends, as in the original and for the released models.
     """
 
     def __init__(self, config: OptimizerConfig):
         super().__init__()
         self._config = config
 
-    def __call__(self, step):
+    def __call__(self, step: int | tf.Tensor) -> tf.Tensor:
         """Step index -> float32 learning rate."""
         config = self._config
         step = tf.cast(step, tf.float32)
-        # A product with the reciprocal, as the original's compiled graph has it: near
-        # the end that differs from a quotient in the fourth digit.
+        # A product with the reciprocal, as in the original's compiled graph: near the
+        # end it differs from a quotient in the fourth digit.
         left = tf.maximum(1.0 - step * (1.0 / config.num_train_steps), 0.0)
         span = config.learning_rate - config.end_learning_rate
         rate = span * tf.pow(left, config.poly_power) + config.end_learning_rate
@@ -43,11 +45,11 @@ class _Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
             rate = tf.where(done < 1.0, warming, rate)
         return rate
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"config": self._config}
 
 
-def learning_rate(config: OptimizerConfig):
+def learning_rate(config: OptimizerConfig) -> Callable[[int | tf.Tensor], tf.Tensor]:
     """The schedule: a callable from step index to float32 learning rate.
 
     Args:
@@ -57,19 +59,21 @@ def learning_rate(config: OptimizerConfig):
 
 
 def is_decayed(variable_name: str) -> bool:
-    """Whether weight decay and LAMB's trust ratio apply to a variable."""
+    """True if weight decay and LAMB's trust ratio apply to a variable."""
     return _NO_DECAY.search(variable_name) is None
 
 
-def clip_gradients(gradients: Sequence[tf.Tensor], config: OptimizerConfig):
-    """Gradients scaled to a global norm of at most `clip_norm`, and that norm before.
+def clip_gradients(
+    gradients: Sequence[tf.Tensor], config: OptimizerConfig
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Clips gradients to a global norm of at most `clip_norm`.
 
     Args:
       gradients: dense, already summed over replicas and micro-batches.
       config: its `clip_norm`.
     Returns:
-      (clipped gradients, global norm, a float32 scalar). Where the norm is not finite
-      the gradients are zeros.
+      (clipped gradients, global norm before clipping, a float32 scalar). If the norm is
+      not finite, the gradients are zeros.
     """
     norm = tf.linalg.global_norm(gradients)
     scale = config.clip_norm / tf.maximum(norm, config.clip_norm)
@@ -77,8 +81,8 @@ def clip_gradients(gradients: Sequence[tf.Tensor], config: OptimizerConfig):
     return [tf.where(finite, scale * g, 0.0) for g in gradients], norm
 
 
-def create_optimizer(config: OptimizerConfig) -> tf_keras.optimizers.Optimizer:
-    """LAMB or AdamW with its schedule; pass it clipped gradients of the whole batch."""
+def create_optimizer(config: OptimizerConfig) -> "AdamW":
+    """LAMB or AdamW with its schedule, for clipped gradients of the whole batch."""
     return {"lamb": LAMB, "adamw": AdamW}[config.optimizer](config)
 
 
@@ -89,13 +93,13 @@ class AdamW(tf_keras.optimizers.Optimizer):
         super().__init__(name=config.optimizer, jit_compile=False)
         self._config = config
         self._learning_rate = self._build_learning_rate(learning_rate(config))
-        # 1, or 0 for a step that shall change nothing but the step count.
+        # 1, or 0 in a step that changes nothing but the step count.
         self._applied = tf.Variable(
             1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
         )
 
-    def build(self, variables):
-        """Makes the two moments of each variable, zeros of its shape."""
+    def build(self, variables: Sequence[tf.Variable]) -> None:
+        """Creates the two moments of each variable, zeros of its shape."""
         super().build(variables)
         if getattr(self, "_built", False):
             return
@@ -108,16 +112,21 @@ class AdamW(tf_keras.optimizers.Optimizer):
         """Both moments of each variable, in the order of `build`."""
         return {"first_moment": self._first, "second_moment": self._second}
 
-    def apply_or_skip(self, gradients, variables, norm) -> tf.Tensor:
+    def apply_or_skip(
+        self,
+        gradients: Sequence[tf.Tensor],
+        variables: Sequence[tf.Variable],
+        norm: tf.Tensor,
+    ) -> tf.Tensor:
         """One step, in replica context, with gradients that are summed and clipped.
 
         Args:
           gradients: from `clip_gradients`.
           variables: those of `build`, in its order.
-          norm: from `clip_gradients`; where it is not finite, weights and moments stay
-            as they are, to the bit, and the step is counted all the same.
+          norm: from `clip_gradients`; if it is not finite, weights and moments keep
+            their bits, but the step is counted.
         Returns:
-          Whether the step was applied, a bool scalar.
+          Bool scalar: True if the step was applied.
         """
         finite = tf.math.is_finite(norm)
         self._applied.assign(tf.cast(finite, tf.float32))
@@ -126,16 +135,18 @@ class AdamW(tf_keras.optimizers.Optimizer):
         )
         return finite
 
-    def update_step(self, gradient, variable):
-        """One variable's update; called by `apply_gradients`."""
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
+        """One variable's update; called by `apply_gradients`.
+
+        A step that is skipped gives the gradient, 0, a weight of 0 in both moments, and
+        has a learning rate of 0.
+        """
         config = self._config
         index = self._index_dict[self._var_key(variable)]
         first, second = self._first[index], self._second[index]
         applied = tf.cast(self._applied, tf.float32)
-        # Of a skipped step: 1 * moment + 0 * 0, and a rate of 0.
-        new_1, new_2 = (applied * (1 - beta) for beta in (config.beta_1, config.beta_2))
-        first.assign((1 - new_1) * first + new_1 * gradient)
-        second.assign((1 - new_2) * second + new_2 * tf.square(gradient))
+        _update_mean(first, gradient, applied * (1 - config.beta_1))
+        _update_mean(second, tf.square(gradient), applied * (1 - config.beta_2))
         update = first / (tf.sqrt(second) + config.epsilon)
         rate = applied * tf.cast(self.learning_rate, variable.dtype)
         if is_decayed(variable.name):
@@ -143,22 +154,29 @@ class AdamW(tf_keras.optimizers.Optimizer):
             rate = rate * self.trust_ratio(variable, update)
         variable.assign_sub(rate * update)
 
-    def trust_ratio(self, variable, update):
+    def trust_ratio(
+        self, variable: tf.Variable, update: tf.Tensor
+    ) -> tf.Tensor | float:
         """Factor of the learning rate for one variable."""
         del variable, update
         return 1.0
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Constructor arguments."""
         return {"config": self._config}
+
+
+def _update_mean(mean: tf.Variable, value: tf.Tensor, weight: tf.Tensor) -> None:
+    """Moves a running mean toward a new value of that weight."""
+    mean.assign((1 - weight) * mean + weight * value)
 
 
 class LAMB(AdamW):
     """AdamW whose steps are scaled to the variable's norm (You et al. 2019)."""
 
-    def trust_ratio(self, variable, update):
-        """|variable| / |update|, and 1 where either norm is 0."""
+    def trust_ratio(self, variable: tf.Variable, update: tf.Tensor) -> tf.Tensor:
+        """|variable| / |update|, and 1 if either norm is 0."""
         variable_norm, update_norm = tf.norm(variable), tf.norm(update)
-        # The denominator is replaced too: a quotient by 0 must not reach the choice.
+        # The denominator is replaced too, so that no quotient by 0 is computed.
         usable = tf.logical_and(variable_norm > 0, update_norm > 0)
         return tf.where(usable, variable_norm / tf.where(usable, update_norm, 1.0), 1.0)

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: state to save, resume and keep."""
+"""Checkpoints of a run: its whole state, saved and restored."""
 
 import os
 import shutil
@@ -8,19 +8,20 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.load import released_name
 from albert_tf.checkpoints.tensorflow_files import BROKEN_FILE
+from albert_tf.training.optimization import AdamW
 
 
 def training_checkpoint(
-    model: tf.Module, optimizer, **more: tf.Variable
+    model: tf.Module, optimizer: AdamW, **more: tf.Variable
 ) -> tf.train.Checkpoint:
-    """The whole state of a run, keyed by released names: save and restore this.
+    """The whole state of a run, keyed by released names.
 
-    Dropout and the order of rows are functions of seed and step, so that the step is
-    their state too.
+    Dropout and the order of rows are functions of seed and step, so they need no state
+    besides the step.
 
     Args:
       model: its variables become `weights`.
-      optimizer: a built `optimization` optimizer: its moments and its step.
+      optimizer: a built optimizer of `optimization`; its moments and step are saved.
       **more: other variables of the run.
     """
     names = [released_name(variable) for variable in model.trainable_variables]
@@ -32,58 +33,54 @@ def training_checkpoint(
     for moment, slots in optimizer.moments.items():
         state[moment] = dict(zip(names, slots, strict=True))
     checkpoint = tf.train.Checkpoint(**state)
-    # TensorFlow makes this variable at the first saving or restoring. Workers make
-    # variables together, and those do not fall on the same moment for all of them.
+    # TensorFlow creates this variable at the first save or restore. Workers create
+    # variables together, but do not all save or restore first at the same moment.
     checkpoint.save_counter.assign(0)
     return checkpoint
 
 
-class Keeper(tf.train.CheckpointManager):
-    """Writes a run's checkpoints, at multiples of its interval, and deletes old ones.
+def save(manager: tf.train.CheckpointManager, step: int) -> None:
+    """Saves a checkpoint of a run, and deletes the oldest beyond the limit.
 
-    A checkpoint appears in the folder's list, the file `checkpoint`, when it is whole:
-    one that a kill cuts off is written again by the run that resumes.
+    A checkpoint is listed in the folder's file `checkpoint` once it is complete. One
+    that a kill cuts off is not listed, and the run that resumes writes it again.
+
+    Args:
+      manager: of the run's folder.
+      step: optimizer steps done, the number in the checkpoint's name.
+    Raises:
+      OSError: the folder's disk is full, or cannot be written.
     """
+    folder = Path(manager.directory)
+    try:
+        path = manager.save(checkpoint_number=step)
+    except (tf.errors.OpError, OSError) as error:
+        # An incomplete file would take up the space that is missing.
+        for part in folder.glob("*_temp"):
+            shutil.rmtree(part, ignore_errors=True)
+        reason = getattr(error, "message", str(error)).splitlines()[0]
+        raise OSError(
+            f"Checkpoint {step} cannot be written to {folder} ({reason}): make space "
+            "there and give the same command again; it resumes from "
+            f"{latest_of_run(folder) or 'the start'}."
+        ) from error
+    print(f"saved checkpoint to {path}.", flush=True)
 
-    def save(self, checkpoint_number=None, check_interval=True, options=None):
-        """As the base class, but that intervals count from step 0, not from a resume.
 
-        Args:
-          checkpoint_number: the optimizer step.
-          check_interval: whether to save at multiples of the interval only.
-          options: as of the base class.
-        Raises:
-          OSError: the folder's disk is full, or cannot be written.
-        """
-        if check_interval and checkpoint_number % self.checkpoint_interval:
-            return None
-        try:
-            return super().save(
-                checkpoint_number, check_interval=False, options=options
-            )
-        except (tf.errors.OpError, OSError) as error:
-            # A part would hold the space that is missing.
-            for part in Path(self.directory).glob("*_temp"):
-                shutil.rmtree(part, ignore_errors=True)
-            reason = getattr(error, "message", str(error)).splitlines()[0]
-            raise OSError(
-                f"Checkpoint {checkpoint_number} cannot be written to {self.directory} "
-                f"({reason}): make space there and give the same command again; it "
-                f"resumes from {latest_of_run(self.directory) or 'the start'}."
-            ) from error
-
-    def restore_or_initialize(self):
-        """Does nothing: all workers have read what only the chief's folder holds."""
+def step_of(checkpoint: str) -> int:
+    """The step in the name of a run's checkpoint."""
+    return int(checkpoint.rsplit("-", 1)[1])
 
 
 def latest_of_run(folder: str | os.PathLike) -> str | None:
-    """The newest checkpoint of a run that is there; None: none.
+    """The newest checkpoint of a run; None: there is none.
 
-    TensorFlow's own answer is none where the newest of its list has been deleted.
+    `tf.train.latest_checkpoint` returns None if the newest listed checkpoint was
+    deleted; this function then returns the one before it.
     """
     state = tf.train.get_checkpoint_state(str(folder))
     listed = state.all_model_checkpoint_paths if state else ()
-    # TensorFlow writes the index last, so that who has one is whole.
+    # TensorFlow writes the index last, so a checkpoint that has one is complete.
     return next((p for p in reversed(listed) if Path(f"{p}.index").is_file()), None)
 
 
@@ -91,7 +88,7 @@ def read_run(checkpoint: tf.train.Checkpoint, prefix: str) -> None:
     """Reads a checkpoint of a run into a `training_checkpoint`.
 
     Raises:
-      ValueError: its files are cut off, altered or missing.
+      ValueError: its files are truncated, altered or missing.
     """
     try:
         checkpoint.read(prefix).expect_partial()

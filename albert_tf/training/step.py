@@ -15,31 +15,35 @@ from albert_tf.tasks import losses
 from albert_tf.tasks.base import Task
 from albert_tf.training import optimization
 
+Tensors = Mapping[str, tf.Tensor]
+
 
 class TrainStep:
-    """A function of features and a seed, to be called in replica context."""
+    """One optimizer step: a function of features and a seed, for replica context."""
 
     def __init__(
         self,
         task: Task,
-        model,
-        optimizer,
+        model: tf_keras.Model,
+        optimizer: optimization.AdamW,
         optimizer_config: OptimizerConfig,
         micro_batches: int = 1,
         jit_compile: bool = False,
     ):
-        """Args:
-        task: what to minimise.
-        model: from `task.build_model`.
-        optimizer: built on the model's trainable variables.
-        optimizer_config: its `clip_norm`.
-        micro_batches: parts of a replica's batch whose gradients are accumulated.
-        jit_compile: whether XLA compiles the gradient's computation.
+        """Keeps what a step needs; call it in the strategy's scope.
+
+        Args:
+          task: its losses are minimized.
+          model: from `task.build_model`.
+          optimizer: built on the model's trainable variables.
+          optimizer_config: its `clip_norm`.
+          micro_batches: parts of a replica's batch whose gradients are accumulated.
+          jit_compile: compile the computation of the gradients with XLA.
         """
         self._task, self._model, self._optimizer = task, model, optimizer
         self._optimizer_config = optimizer_config
         self._micro_batches = micro_batches
-        # A function of its own only where XLA compiles it: reduction stays outside.
+        # XLA compiles the local gradients; the reduction over replicas stays outside.
         self._local_gradients = (
             tf.function(self._accumulate, jit_compile=True)
             if jit_compile
@@ -48,15 +52,17 @@ class TrainStep:
 
     @property
     def model(self) -> tf_keras.Model:
-        """What it trains."""
+        """The model that is trained."""
         return self._model
 
-    def __call__(self, features: Mapping, seed: tf.Tensor) -> dict[str, tuple]:
+    def __call__(
+        self, features: Mapping[str, tf.Tensor], seed: tf.Tensor
+    ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
         """Updates the model.
 
         Args:
           features: this replica's part of the global batch, as parsed from records.
-          seed: int32 [2] of dropout, another on every replica and in every step.
+          seed: int32 [2] of dropout, different on every replica and in every step.
         Returns:
           Name -> (mean, weight) of this replica: each loss, `gradient_norm`, and
           `skipped`, 1 for a step whose gradient was not finite.
@@ -78,7 +84,7 @@ class TrainStep:
             name: (losses.weighted_mean(sums[name], weights[name]), weights[name])
             for name in sums
         }
-        # Means over the steps that count.
+        # A skipped step has a weight of 0 in the means over steps.
         counts = tf.cast(applied, tf.float32)
         report = {
             name: (tf.where(applied, mean, 0.0), counts * weight)
@@ -88,7 +94,9 @@ class TrainStep:
         report["skipped"] = (1.0 - counts, tf.ones([]))
         return report
 
-    def _accumulate(self, batch, global_weights, seed):
+    def _accumulate(
+        self, batch: Tensors, global_weights: Tensors, seed: tf.Tensor
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Gradients and loss sums of this replica's batch, part by part."""
         parts = self._micro_batches
         if parts == 1:
@@ -112,8 +120,10 @@ class TrainStep:
         )
         return gradients, sums
 
-    def _gradients(self, batch, global_weights, seed):
-        """Gradients of the global loss's share that these rows have, and loss sums."""
+    def _gradients(
+        self, batch: Tensors, global_weights: Tensors, seed: tf.Tensor
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Gradients of these rows' share of the global loss, and sums of each loss."""
         variables = self._model.trainable_variables
         with tf.GradientTape() as tape:
             outputs = self._model(batch, training=True, dropout_seed=seed)
@@ -125,13 +135,13 @@ class TrainStep:
                 [losses.weighted_mean(sums[n], global_weights[n]) for n in sums]
             )
         gradients = tape.gradient(total, variables)
-        # Dense, so that the norm is the gradient's own: that of slices counts the
-        # rows of a piece which stands twice in the batch one by one.
+        # Dense, since the norm of slices is wrong: it counts a token that occurs twice
+        # in the batch as two rows.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
 
 def _cut(tensor: tf.Tensor, parts: int) -> tf.Tensor:
-    """[B, ...] -> [parts, B / parts, ...]; only the length of rows may be unknown."""
+    """[B, ...] -> [parts, B / parts, ...]; B must be known, other sizes need not be."""
     rows = [parts, tensor.shape[0] // parts]
     cut = tf.reshape(tensor, tf.concat([rows, tf.shape(tensor)[1:]], axis=0))
     return tf.ensure_shape(cut, [*rows, *tensor.shape[1:]])

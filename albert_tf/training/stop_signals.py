@@ -1,44 +1,51 @@
-"""Signals that ask a run to stop, remembered until it is ready to."""
+"""Signals that ask a run to stop: they are recorded until it is ready to."""
 
 import os
 import signal
+from types import FrameType, TracebackType
 
 
 class StopSignals:
-    """A context in which SIGTERM and SIGINT do nothing but to be remembered.
+    """Context manager that records SIGTERM and SIGINT instead of acting on them.
 
-    A second SIGINT interrupts at once. Outside the main thread, which alone gets
-    signals, the context does nothing: whoever runs us there listens.
+    A second SIGINT interrupts at once. Python delivers signals to the main thread only:
+    in other threads the context does nothing.
     """
 
-    def __init__(self):
-        self._received: int | None = None
+    def __init__(self) -> None:
+        self._number: int | None = None
         self._previous = {}
 
-    def __bool__(self) -> bool:
-        """Whether one came."""
-        return self._received is not None
+    @property
+    def received(self) -> bool:
+        """True if a signal came."""
+        return self._number is not None
 
     @property
     def interrupted(self) -> bool:
-        """Whether it was SIGINT, which Ctrl-C sends."""
-        return self._received == signal.SIGINT
+        """True if the signal was SIGINT, which Ctrl-C sends."""
+        return self._number == signal.SIGINT
 
-    def __enter__(self):
+    def __enter__(self) -> "StopSignals":
         try:
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._previous[number] = signal.signal(number, self._remember)
-        except ValueError:
+                self._previous[number] = signal.signal(number, self._record)
+        except ValueError:  # not the main thread
             self._previous.clear()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
-    def _remember(self, number, _):
-        self._received = number
+    def _record(self, number: int, frame: FrameType | None) -> None:
+        self._number = number
         if number == signal.SIGINT:
-            # Not `print`, which must not be entered twice.
+            # `print` must not be entered again while it runs; `write` may.
             os.write(2, b"Saving after this loop of steps; Ctrl-C again: at once.\n")
             signal.signal(number, signal.default_int_handler)

@@ -1,16 +1,21 @@
-"""Input files and parts of them -> lines of text; `corpus.py` makes sentences of them.
+"""Opens input files: streams their lines and divides them among processes.
 
-A file is read as a stream of bytes, in blocks, whatever its lines are like. A part of a
+A file is read as a stream of bytes in blocks, however long its lines are. A part of a
 file (`Part`) starts and ends between two lines, so that several processes can share a
-file; `parts.py` finds such places.
+file. The division into parts depends on the files and the format alone, never on the
+number of processes. A part begins at a document (lines, jsonl) or a paragraph (raw).
+Packed files and files of one JSON value cannot be divided; small files share a part.
 """
 
 import gzip
+import os
+import re
+import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 # Lines are read, and sentences found, in blocks of about this many bytes at most: then
 # a file without a line break or a blank line needs no more memory than any other, at
@@ -23,9 +28,27 @@ BAD_UTF8 = "lines that are not UTF-8"
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+# A text is divided into at least this many parts, unless they would be smaller or
+# larger than these sizes in bytes. Large parts keep the number of files made of them
+# low.
+_WANTED_PARTS = 64
+_SMALLEST_PART = 1 << 18
+_LARGEST_PART = 1 << 22
+
+# Separators in front of a document or paragraph, by input format. A blank line holds
+# ASCII white space.
+_BLANK_LINE = re.compile(rb"\n[ \t\r\v\f]*\n")
+_LINE_BREAK = re.compile(rb"\n")
+_SEPARATORS = {"lines": _BLANK_LINE, "raw": _BLANK_LINE, "jsonl": _LINE_BREAK}
+
+# Bytes that are searched for a separator at once, and the overlap of two searches,
+# which keeps a separator between them from being missed.
+_WINDOW = 1 << 16
+_OVERLAP = 1 << 10
+
 
 class Part(NamedTuple):
-    """A half-open range of bytes of a file; `end` None: to wherever the file ends."""
+    """A half-open range of bytes of a file; `end` None stands for the file's end."""
 
     path: str
     start: int = 0
@@ -34,7 +57,14 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """What to read and how; see `corpus.read_sentences` for the fields."""
+    """A part of a file, and how to read it.
+
+    Attributes:
+      part: the bytes to read.
+      on_bad_text, language: see `reader.ReadingConfig`.
+      counts: what is left out is added here, by reason.
+      progress: called now and then with the bytes read since the last call.
+    """
 
     part: Part
     on_bad_text: str
@@ -43,12 +73,14 @@ class Source:
     progress: Callable[[int], object] | None = None
 
     def reject(self, line: int, problem: str, reason: str) -> None:
-        """Raises ValueError, or counts under `reason` where bad text is skipped.
+        """Counts bad text under `reason` if it is to be skipped.
 
         Args:
-          line: 1-based, of the part.
-          problem: for the error.
-          reason: for the count.
+          line: 1-based, counted from the start of the part.
+          problem: for the error message.
+          reason: the key of the count.
+        Raises:
+          ValueError: bad text is not to be skipped.
         """
         if self.on_bad_text == "error":
             line += _lines_before(self.part)
@@ -62,7 +94,7 @@ class Source:
 def text_lines(source: Source, whole: bool = False) -> Iterator[tuple[int, str]]:
     """Yields (1-based line number, decoded line); bad UTF-8 is raised or counted.
 
-    A line longer than a block comes in several parts, unless it is wanted whole.
+    A line longer than a block comes in several parts, unless `whole` is set.
     """
     for number, line in _byte_lines(source, whole):
         try:
@@ -72,6 +104,18 @@ def text_lines(source: Source, whole: bool = False) -> Iterator[tuple[int, str]]
             source.reject(number, problem, BAD_UTF8)
 
 
+def is_unicode(text: str) -> bool:
+    """Tells whether UTF-8 can hold a text.
+
+    It cannot hold one half of a surrogate pair, which JSON can escape.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _byte_lines(source: Source, whole: bool) -> Iterator[tuple[int, bytes]]:
     path, start, end = source.part
     number, reported, rest = 1, start, b""
@@ -79,15 +123,15 @@ def _byte_lines(source: Source, whole: bool) -> Iterator[tuple[int, bytes]]:
         packed.seek(start)
         is_packed = path.endswith(".gz")
         file = gzip.GzipFile(fileobj=packed) if is_packed else packed
-        # Bytes that are still to come; those of a packed file are not known.
+        # Bytes that are still to come; unknown for a packed file.
         left = None if end is None or is_packed else end - start
         while read := _read_line(file, left, whole, path):
             left = left and left - len(read)
             line, rest = rest + read, b""
             if not line.endswith(b"\n") and len(line) >= BLOCK_BYTES and not whole:
                 line, rest = _split_block(line)
-            first = number == 1 and start == 0
-            yield number, line.removeprefix(_BYTE_ORDER_MARK if first else b"")
+            is_first = number == 1 and start == 0
+            yield number, line.removeprefix(_BYTE_ORDER_MARK if is_first else b"")
             number += line.endswith(b"\n")
             done = packed.tell()
             if source.progress and done - reported >= _PROGRESS_BYTES:
@@ -97,15 +141,15 @@ def _byte_lines(source: Source, whole: bool) -> Iterator[tuple[int, bytes]]:
             yield number, rest
         if left:
             raise OSError(
-                f"{path} became shorter while it was read: start again once it stays "
-                "as it is."
+                f"{path} became shorter while it was read: start again once it no "
+                "longer changes."
             )
         if source.progress:
             source.progress(packed.tell() - reported)
 
 
-def _read_line(file, left: int | None, whole: bool, path: str) -> bytes:
-    """The next line, or a block of a long one; empty where the part ends."""
+def _read_line(file: IO[bytes], left: int | None, whole: bool, path: str) -> bytes:
+    """Reads the next line, or a block of a long one; empty at the end of the part."""
     limit = -1 if whole else BLOCK_BYTES
     if left is not None:
         limit = left if whole else min(limit, left)
@@ -129,9 +173,134 @@ def _split_block(block: bytes) -> tuple[bytes, bytes]:
 
 
 def _lines_before(part: Part) -> int:
-    """Line breaks in front of a part; read only to say where an error is."""
+    """Counts line breaks in front of a part, for an error message."""
     count = 0
     with open(part.path, "rb") as file:
         while block := file.read(min(1 << 20, part.start - file.tell())):
             count += block.count(b"\n")
     return count
+
+
+@dataclass(frozen=True)
+class FileSnapshot:
+    """An input file as it was when the run began.
+
+    Attributes:
+      path: the file's path.
+      size: in bytes.
+      modified: time of its last change, in nanoseconds.
+    """
+
+    path: str
+    size: int
+    modified: int
+
+
+def stat_files(paths: Sequence[str]) -> list[FileSnapshot]:
+    """Notes sizes and times of input files."""
+    stats = [os.stat(path) for path in paths]
+    return [
+        FileSnapshot(path, stat.st_size, stat.st_mtime_ns)
+        for path, stat in zip(paths, stats, strict=True)
+    ]
+
+
+def check_unchanged(files: Sequence[FileSnapshot]) -> None:
+    """Checks that no file has changed since its snapshot.
+
+    Raises:
+      OSError: a file changed or vanished; rows would be of two states of it.
+    """
+    for file in files:
+        try:
+            same = stat_files([file.path]) == [file]
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise OSError(
+                f"Input file {file.path} changed or vanished while it was read: start "
+                "again once it no longer changes."
+            )
+
+
+def divide(files: Sequence[FileSnapshot], input_format: str) -> list[list[Part]]:
+    """Divides files into work for processes, in text order.
+
+    Args:
+      files: the files to read.
+      input_format: a key of `reader.INPUT_FORMATS`.
+    Returns:
+      Groups of parts: several small files, one file, or a part of one.
+    """
+    total = sum(file.size for file in files)
+    wanted = min(max(total // _WANTED_PARTS, _SMALLEST_PART), _LARGEST_PART)
+    groups: list[list[Part]] = []
+    size = wanted
+    for file in files:
+        divisible = input_format in _SEPARATORS and not file.path.endswith(".gz")
+        if divisible and file.size > wanted:
+            groups.extend([part] for part in _parts(file, input_format, wanted))
+            size = wanted
+            continue
+        if size + file.size > wanted:
+            groups.append([])
+            size = 0
+        groups[-1].append(Part(file.path, 0, file.size))
+        size += file.size
+    return groups
+
+
+def part_bytes(parts: Sequence[Part]) -> int:
+    """Adds up the sizes of parts whose ends are known."""
+    return sum(part.end - part.start for part in parts if part.end is not None)
+
+
+def _parts(file: FileSnapshot, input_format: str, wanted: int) -> Iterator[Part]:
+    """Yields parts of a file, all but the last at least `wanted` bytes long."""
+    count = max(1, round(file.size / wanted))
+    step = -(-file.size // count)
+    separator = _SEPARATORS[input_format]
+    start = 0
+    with open(file.path, "rb") as opened:
+        while start < file.size:
+            end = _separator_end(opened, start + step, file.size, separator)
+            yield Part(file.path, start, end)
+            start = end
+
+
+def _separator_end(
+    file: IO[bytes], position: int, size: int, separator: re.Pattern[bytes]
+) -> int:
+    """Finds the end of the first separator from `position` on; `size` without one."""
+    while position < size:
+        file.seek(position)
+        window = file.read(min(_WINDOW, size - position))
+        if match := separator.search(window):
+            return min(position + match.end(), size)
+        if len(window) <= _OVERLAP:
+            break
+        position += len(window) - _OVERLAP
+    return size
+
+
+def make_writable_folder(folder: str | os.PathLike[str], flag: str) -> None:
+    """Makes a folder and proves that files can be written to it.
+
+    Call it before hours are spent on the files.
+
+    Args:
+      folder: its path.
+      flag: the flag that names the folder, for the error message.
+    Raises:
+      OSError: the folder cannot be made or written.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+        # Permission bits do not tell everything (read-only disks): try.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"The folder {folder} cannot be made or written ({error.strerror}): choose "
+            f"another --{flag}."
+        ) from error

@@ -1,15 +1,15 @@
-"""Passages of SQuAD and RACE files, as documents of a development set.
+"""Reads the passages of SQuAD and RACE files as documents of a development set.
 
-The paper (section 4.2.1) watches pretraining on the passages of the development sets of
-both; their questions are not used.
+The paper (section 4.2.1) evaluates pretraining on the passages of both development
+sets; their questions are not used.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from data_prep.corpus.files import Source
+from data_prep.corpus.files import Source, is_unicode
 
 BAD_PASSAGES = "files that are not of their format"
 
@@ -34,14 +34,17 @@ def _squad_contexts(value: dict) -> list[str]:
     ]
 
 
-def _passages(source, kind, find):
+def _passages(
+    source: Source, kind: str, find: Callable[[Any], list[str]]
+) -> Iterator[tuple[int, str]]:
     with open(source.part.path, "rb") as file:
         content = file.read()
     if source.progress:
         source.progress(len(content))
     try:
         texts = [text for _, value in json_values(content) for text in find(value)]
-        "".join(texts).encode()  # An escaped half of a surrogate pair is no text.
+        if not is_unicode("".join(texts)):
+            raise ValueError
     except json.JSONDecodeError as error:
         source.reject(error.lineno, f"not JSON ({error.msg})", BAD_PASSAGES)
     except UnicodeDecodeError as error:
@@ -54,21 +57,27 @@ def _passages(source, kind, find):
 
 
 def json_values(content: bytes) -> Iterator[tuple[int, Any]]:
-    """The values of a file that holds one or, white space or not between them, several.
+    """Yields the values of a file of one or more, with or without white space between.
 
     Args:
       content: the file, UTF-8 with or without a byte order mark.
     Yields:
       (1-based line on which a value starts, the value).
     Raises:
-      UnicodeDecodeError, json.JSONDecodeError: the latter knows its line.
+      UnicodeDecodeError: the content is not UTF-8.
+      json.JSONDecodeError: a value is not JSON; the error holds its line.
     """
     text = content.decode("utf-8-sig")
     decoder = json.JSONDecoder()
     line, counted = 1, 0
-    position = _WHITE_SPACE.match(text).end()
+    position = _skip_white_space(text, 0)
     while position < len(text):
         line, counted = line + text.count("\n", counted, position), position
         value, end = decoder.raw_decode(text, position)
         yield line, value
-        position = _WHITE_SPACE.match(text, end).end()
+        position = _skip_white_space(text, end)
+
+
+def _skip_white_space(text: str, position: int) -> int:
+    match = _WHITE_SPACE.match(text, position)
+    return match.end() if match else position

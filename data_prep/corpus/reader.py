@@ -1,29 +1,18 @@
-"""Files -> documents -> sentences, streamed: memory stays flat whatever the corpus.
+"""Streams files as documents and sentences, in little memory whatever their size.
 
 Input formats (`INPUT_FORMATS`):
 
 - `lines`: one sentence a line, a blank line between documents, as the original ALBERT.
 - `raw`: a file is a document, a blank line between paragraphs; the lines of a paragraph
-  are joined and its sentences found.
-- `jsonl`: a JSON object a line whose `text` is a document, read as a raw file is.
-- `squad`, `race`: the passages of such a file are documents, read as raw files are.
+  are joined and split into sentences.
+- `jsonl`: a JSON object a line whose `text` is a document, read like a raw file.
+- `squad`, `race`: each passage of such a file is a document, read like a raw file.
 
-A line is blank if it is empty but for ASCII white space. A line that only shows
-nothing (no-break spaces, combining marks, zero-width characters) is not: it is left
-out and counted. (The original normalises first, so there such a line ends a document.)
+A line is blank if it holds nothing but ASCII white space. A line of other invisible
+characters (no-break spaces, combining marks, zero-width characters) is not blank: it is
+left out and counted. (The original normalizes first, so such a line ends a document.)
 
-Sentences are found by `sentencex`. Compared on English and German novels, English
-Wikipedia, Arabic and Chinese, on one core, and on a table of hard cases:
-
-- sentencex 1.0 (rules, Rust, Wikimedia): 52-102 MB/s. The only one of the fast ones
-  right on "Dr. Jones", "J. K. Rowling", "St. Paul", "Am 3. Oktober", "z. B.", and on
-  Chinese quotes. A quoted speech stays one sentence with its "said Tom".
-- blingfire 0.1.8: 14-53 MB/s, but cuts "said Tom" off its quote, "Mrs. | Gamp" and
-  closing Chinese quotes off; no release since 2021.
-- ICU (icu4py 1.2): 43-280 MB/s, but "J. | K. | Rowling", "ca. | 5"; with its lists of
-  abbreviations, icu4py takes 1-30 MB/s.
-- syntok, sentence-splitter, spaCy's sentencizer 1-3 MB/s and pySBD 0.2-0.5 MB/s: too
-  slow; NLTK's Punkt 3-6 MB/s needs a downloaded model.
+Sentences are found by `sentencex`; docs/architecture.md compares it with others.
 """
 
 import glob
@@ -34,35 +23,43 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import sentencex
 
-from data_prep.corpus.files import BAD_UTF8, BLOCK_BYTES, Part, Source, text_lines
+from data_prep.corpus.files import (
+    BAD_UTF8,
+    BLOCK_BYTES,
+    Part,
+    Source,
+    is_unicode,
+    text_lines,
+)
 from data_prep.corpus.passages import BAD_PASSAGES, race_passages, squad_passages
 
 ON_BAD_TEXT = ("error", "skip")
 
-# A longer sentence is cut at white space: it fills several rows of 512 pieces anyway,
-# and everything after this module may rely on short strings. Characters.
+# In characters. A longer sentence is cut at white space: it fills several rows of 512
+# tokens anyway, and later steps may rely on short strings.
 MAX_SENTENCE_LENGTH = 10_000
 
-# What `read_sentences` counts, as a report prints it.
+# Reasons that `read_sentences` counts, as a report prints them.
 BAD_JSON = "lines without a JSON document"
 INVISIBLE = "lines or sentences that show nothing"
 EMPTY_DOCUMENT = "documents without a sentence"
 EMPTY_FILE = "files without a sentence"
-# Those by which text is lost.
+# Reasons for which text is lost.
 LOSSES = (BAD_UTF8, BAD_JSON, BAD_PASSAGES, INVISIBLE)
 CUT = f"sentences over {MAX_SENTENCE_LENGTH:,} characters, cut"
 
 _ASCII_WHITE_SPACE = " \t\r\n\v\f"
 
-# Unicode categories that show nothing by themselves: marks, controls, white space.
+# Unicode categories that are invisible by themselves: marks, controls, white space.
 _INVISIBLE = {"Mn", "Mc", "Me", "Cc", "Cf", "Zs", "Zl", "Zp"}
 
-# Chinese and Japanese put no space between words, so none may appear where a line of
-# theirs was wrapped. (Korean does, and is not in these ranges.)
+# Chinese and Japanese put no space between words, so none may appear where a line was
+# wrapped. (Korean does, and is not in these ranges.)
 _SPACELESS = "[\u2e80-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]"
 _SPACELESS_LINE_BREAK = re.compile(f"\n(?<={_SPACELESS}\n)(?={_SPACELESS})")
 
@@ -83,7 +80,7 @@ class Sentence(NamedTuple):
 
 
 class Document(NamedTuple):
-    """The sentences of one document in text order, and where it starts (1-based)."""
+    """The sentences of a document in text order, its file and first line (1-based)."""
 
     sentences: list[str]
     file: str
@@ -125,105 +122,8 @@ def expand_inputs(inputs: str) -> list[str]:
     return sorted({os.path.normpath(path) for path in paths})
 
 
-def read_sentences(
-    paths: Iterable[str],
-    input_format: str,
-    on_bad_text: str = "error",
-    language: str = "en",
-    counts: Counter | None = None,
-    progress: Callable[[int], object] | None = None,
-) -> Iterator[Sentence]:
-    """Streams the sentences of files, in order.
-
-    Args:
-      paths: files, as `expand_inputs` gives them. One that ends in .gz is unpacked.
-      input_format: a key of INPUT_FORMATS.
-      on_bad_text: "error", or "skip": leave bad lines out and count them.
-      language: ISO 639 code, for the sentence rules of all formats but `lines`.
-      counts: what was left out or cut is added here, by reason: one of LOSSES,
-        EMPTY_DOCUMENT, EMPTY_FILE; CUT sentences are now several.
-      progress: called now and then with the bytes of the files read since the last
-        call (packed bytes where they are packed).
-    Raises:
-      ValueError: an unknown argument; a bad line, named by file and number; no
-        sentence in all files.
-      OSError: a file that cannot be read or unpacked.
-    """
-    check_options(input_format, on_bad_text, language)
-    parts = (Part(str(path)) for path in paths)
-    sentence = None
-    for sentence in read_parts(
-        parts, input_format, on_bad_text, language, counts, progress
-    ):
-        yield sentence
-    if sentence is None:
-        raise no_sentence_error(input_format)
-
-
-def read_parts(
-    parts: Iterable[Part],
-    input_format: str,
-    on_bad_text: str,
-    language: str,
-    counts: Counter | None = None,
-    progress: Callable[[int], object] | None = None,
-) -> Iterator[Sentence]:
-    """As `read_sentences`, of parts of files; no sentence in all of them is no error.
-
-    A sentence's `line` is counted from the start of its part.
-    """
-    counts = Counter() if counts is None else counts
-    for part in parts:
-        source = Source(part, on_bad_text, language, counts, progress)
-        sentence = None
-        for line, text in INPUT_FORMATS[input_format](source):
-            for piece in _cut(text, counts):
-                sentence = Sentence(piece, part.path, line)
-                yield sentence
-        if sentence is None and part.start == 0:
-            counts[EMPTY_FILE] += 1
-
-
-def check_options(input_format: str, on_bad_text: str, language: str) -> None:
-    """Raises ValueError for a value that `read_sentences` does not know."""
-    if input_format not in INPUT_FORMATS:
-        raise ValueError(
-            f"input_format must be one of {', '.join(sorted(INPUT_FORMATS))}. "
-            f"Received {input_format!r}."
-        )
-    if on_bad_text not in ON_BAD_TEXT:
-        raise ValueError(
-            f"on_bad_text must be one of {', '.join(ON_BAD_TEXT)}. "
-            f"Received {on_bad_text!r}."
-        )
-    if not re.fullmatch("[a-z]{2,3}", language):
-        raise ValueError(
-            f"language must be an ISO 639 code such as en or zh. Received {language!r}."
-        )
-
-
-def no_sentence_error(input_format: str) -> ValueError:
-    """What to raise if all files are without a sentence."""
-    return ValueError(
-        f"No sentence in the input files, read as {input_format}: check --input_file "
-        "and --input_format."
-    )
-
-
-def read_documents(
-    paths: Iterable[str], input_format: str, **options
-) -> Iterator[Document]:
-    """Streams documents, in order; each is held in memory whole.
-
-    Args and errors are those of `read_sentences`. A document has a sentence at least.
-    """
-    sentences = read_sentences(paths, input_format, **options)
-    for (file, line), group in itertools.groupby(sentences, key=lambda s: s[1:]):
-        yield Document([sentence.text for sentence in group], file, line)
-
-
-# The formats. Each takes a source and yields (line at which its document starts,
-# sentence) in text order.
+# The readers of the formats. Each yields (first line of the document, sentence) in text
+# order.
 
 
 def _read_lines(source: Source) -> Iterator[tuple[int, str]]:
@@ -244,7 +144,7 @@ def _read_raw(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def _read_jsonl(source: Source) -> Iterator[tuple[int, str]]:
-    # A JSON object needs its whole line, so memory is that of the longest document.
+    # A JSON object needs its whole line, so memory grows with the longest document.
     lines = text_lines(source, whole=True)
     documents = (
         (number, _json_text(line, number, source))
@@ -275,7 +175,7 @@ def _read_texts(
             source.counts[EMPTY_DOCUMENT] += 1
 
 
-INPUT_FORMATS = {
+INPUT_FORMATS: dict[str, Callable[[Source], Iterator[tuple[int, str]]]] = {
     "lines": _read_lines,
     "raw": _read_raw,
     "jsonl": _read_jsonl,
@@ -284,17 +184,133 @@ INPUT_FORMATS = {
 }
 
 
+@dataclass(frozen=True)
+class ReadingConfig:
+    """Configuration of reading text; the flags of the same names set it.
+
+    Attributes:
+      input_format: lines: one sentence a line, a blank line between documents. raw: a
+        file is a document, a blank line between paragraphs, sentences are found. jsonl:
+        a JSON object a line, its document under the key `text`, sentences are found.
+        squad, race: each passage of such JSON files is a document.
+      on_bad_text: a line that is not UTF-8 (jsonl: or not an object with a `text`):
+        stop with its file and line, or skip and count it.
+      language: language of the text, as en or zh: its rules find sentences (not of
+        lines).
+    Raises:
+      ValueError: an unknown value.
+    """
+
+    input_format: str = field(
+        default="lines", metadata={"choices": tuple(sorted(INPUT_FORMATS))}
+    )
+    on_bad_text: str = field(default="error", metadata={"choices": ON_BAD_TEXT})
+    language: str = "en"
+
+    def __post_init__(self):
+        if self.input_format not in INPUT_FORMATS:
+            raise ValueError(
+                f"input_format must be one of {', '.join(sorted(INPUT_FORMATS))}. "
+                f"Received {self.input_format!r}."
+            )
+        if self.on_bad_text not in ON_BAD_TEXT:
+            raise ValueError(
+                f"on_bad_text must be one of {', '.join(ON_BAD_TEXT)}. "
+                f"Received {self.on_bad_text!r}."
+            )
+        if not re.fullmatch("[a-z]{2,3}", self.language):
+            raise ValueError(
+                "language must be an ISO 639 code such as en or zh. "
+                f"Received {self.language!r}."
+            )
+
+
+def read_sentences(
+    paths: Iterable[str],
+    config: ReadingConfig,
+    counts: Counter | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[Sentence]:
+    """Streams the sentences of files, in order.
+
+    Args:
+      paths: files, from `expand_inputs`. One that ends in .gz is unpacked.
+      config: how to read them.
+      counts: text that is left out or cut is counted here, by reason: one of LOSSES,
+        EMPTY_DOCUMENT, EMPTY_FILE; CUT sentences become several.
+      progress: called now and then with the bytes of the files read since the last
+        call (packed bytes of a packed file).
+    Raises:
+      ValueError: a bad line, named by file and number; no sentence in all files.
+      OSError: a file that cannot be read or unpacked.
+    """
+    sentence = None
+    parts = (Part(str(path)) for path in paths)
+    for sentence in read_parts(parts, config, counts, progress):
+        yield sentence
+    if sentence is None:
+        raise no_sentence_error(config.input_format)
+
+
+def read_parts(
+    parts: Iterable[Part],
+    config: ReadingConfig,
+    counts: Counter | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[Sentence]:
+    """Streams the sentences of parts of files, as `read_sentences` does.
+
+    Having no sentence in all of them is no error. A sentence's `line` is counted from
+    the start of its part.
+    """
+    counts = Counter() if counts is None else counts
+    read = INPUT_FORMATS[config.input_format]
+    for part in parts:
+        source = Source(part, config.on_bad_text, config.language, counts, progress)
+        sentence = None
+        for line, text in read(source):
+            for short_text in _cut(text, counts):
+                sentence = Sentence(short_text, part.path, line)
+                yield sentence
+        if sentence is None and part.start == 0:
+            counts[EMPTY_FILE] += 1
+
+
+def no_sentence_error(input_format: str) -> ValueError:
+    """Makes the error to raise if no file holds a sentence."""
+    return ValueError(
+        f"No sentence in the input files, read as {input_format}: check --input_file "
+        "and --input_format."
+    )
+
+
+def read_documents(
+    paths: Iterable[str],
+    config: ReadingConfig,
+    counts: Counter | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[Document]:
+    """Streams documents, in order, each of at least one sentence and held in memory.
+
+    Arguments and errors are those of `read_sentences`.
+    """
+    sentences = read_sentences(paths, config, counts, progress)
+    for (file, line), group in itertools.groupby(sentences, key=lambda s: s[1:]):
+        yield Document([sentence.text for sentence in group], file, line)
+
+
 def _json_text(line: str, number: int, source: Source) -> str | None:
-    """Returns a document's text, or None if the line is bad and was counted."""
+    """Returns the text of a document; None if the line is bad and was counted."""
     try:
         text = json.loads(line)["text"]
-        text.encode()  # An escaped half of a surrogate pair is no text.
-        return text
+        if not isinstance(text, str):
+            raise TypeError
+        if is_unicode(text):
+            return text
+        problem = "half of a surrogate pair in the text"
     except json.JSONDecodeError as error:
         problem = f"not JSON ({error.msg} at column {error.colno})"
-    except UnicodeEncodeError:
-        problem = "half of a surrogate pair in the text"
-    except (TypeError, KeyError, AttributeError):
+    except (TypeError, KeyError):
         problem = 'not an object with a string under "text"'
     except (RecursionError, ValueError):
         problem = "JSON that is nested too deep or has too long a number"
@@ -303,10 +319,10 @@ def _json_text(line: str, number: int, source: Source) -> str | None:
 
 
 def _find_sentences(lines: Iterable[str], source: Source) -> Iterator[str]:
-    """Joins the lines of each paragraph and yields its sentences."""
+    """Joins the lines of each paragraph, then yields its sentences."""
     for paragraph in _paragraphs(lines, source):
-        # Also the guard against a fault of sentencex 1.0, which fails on white space
-        # of more than one byte before an initial.
+        # Single spaces also avoid a bug of sentencex 1.0, which fails on white space of
+        # more than one byte before an initial.
         text = " ".join(_SPACELESS_LINE_BREAK.sub("", paragraph).split())
         for sentence in sentencex.segment(source.language, text):
             if _is_visible(sentence):
@@ -317,24 +333,25 @@ def _find_sentences(lines: Iterable[str], source: Source) -> Iterator[str]:
 
 def _paragraphs(lines: Iterable[str], source: Source) -> Iterator[str]:
     """Yields paragraphs with their line breaks; a huge one in several blocks."""
-    paragraph, length = [], 0
+    paragraph: list[str] = []
+    length = 0
     for line in lines:
-        blank = _is_blank(line)
-        if blank or length > BLOCK_BYTES:
+        is_blank = _is_blank(line)
+        if is_blank or length > BLOCK_BYTES:
             if paragraph:
                 yield "\n".join(paragraph)
             paragraph, length = [], 0
         if _is_visible(line):
             paragraph.append(line.strip())
             length += len(line)
-        elif not blank:
+        elif not is_blank:
             source.counts[INVISIBLE] += 1
     if paragraph:
         yield "\n".join(paragraph)
 
 
 def _cut(text: str, counts: Counter) -> Iterator[str]:
-    """Yields a long sentence in parts, cut at white space where there is any."""
+    """Yields a sentence; a long one in parts, cut at white space where possible."""
     if len(text) <= MAX_SENTENCE_LENGTH:
         yield text
         return
@@ -354,7 +371,7 @@ def _is_blank(line: str) -> bool:
 
 
 def _is_visible(text: str) -> bool:
-    """Whether any character is more than a mark, white space or a control."""
+    """Tells whether any character is more than a mark, white space or a control."""
     return any(
         character > " " and unicodedata.category(character) not in _INVISIBLE
         for character in text

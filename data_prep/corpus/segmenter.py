@@ -1,17 +1,19 @@
-"""Words of Chinese, for whole-word masking: which pieces go on with a word.
+"""Finds words of Chinese for whole-word masking.
 
 Chinese puts no space between words, so by its vocabulary alone each character is a word
 of its own, as in the released Chinese models. A segmenter (`jieba`, an extra) finds
-words of several characters, and then those are masked together, as "whole word masking"
+words of several characters, and these are then masked together, as "whole word masking"
 means for Chinese.
 
-Whether a piece starts a word then depends on where it stands. Text as ids (`store.py`)
-says so by the id itself: a piece that goes on with a word is stored as its id + V, V
-being the vocabulary's size. The second half of `word_start_table` is about those.
+Whether a token starts a word then depends on its context. Tokenized text
+(tokenized_corpus.py) keeps this in the id: a token that continues a word is stored as
+its id + V, V being the vocabulary's size. The second half of `word_start_table` is for
+these ids.
 """
 
 import re
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,12 +24,35 @@ SEGMENTERS = ("none", "jieba")
 _CHINESE = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
+class RowTokenizer(Protocol):
+    """The part of a tokenizer that making rows needs; `AlbertTokenizer` has it."""
+
+    vocab_size: int
+    pad_id: int
+    unk_id: int
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    ordinary_ids: np.ndarray
+    word_start_table: np.ndarray
+
+    def metadata(self) -> dict[str, Any]:
+        """Returns the vocabulary's digest and size, and the cleaning of text."""
+        ...
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of texts, indices of `word_start_table`."""
+        ...
+
+
 class SegmentingTokenizer:
-    """What making rows needs of a tokenizer, with words of Chinese found by jieba."""
+    """A `RowTokenizer` that finds words of Chinese with jieba."""
 
     def __init__(self, tokenizer: AlbertTokenizer):
-        """Args:
-        tokenizer: splits text into pieces, which this leaves as they are.
+        """Wraps a tokenizer, whose tokens stay as they are.
+
+        Args:
+          tokenizer: splits text into tokens.
         Raises:
           ValueError: jieba is not installed.
         """
@@ -42,11 +67,11 @@ class SegmentingTokenizer:
         self.word_start_table = np.concatenate([tokenizer.word_start_table, inside])
 
     def metadata(self) -> dict[str, str | int | bool]:
-        """The vocabulary's, which it is that readers need."""
+        """Returns the metadata of the wrapped tokenizer, which readers of rows need."""
         return self._tokenizer.metadata()
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of texts, in [0, 2V)."""
+        """Returns the ids of texts, in [0, 2V)."""
         return [self._encode(text) for text in texts]
 
     def _encode(self, text: str) -> list[int]:
@@ -57,25 +82,25 @@ class SegmentingTokenizer:
             inside[start + 1 : end] = True
         ids, offsets = self._tokenizer.encode_with_offsets(text)
         return [
-            # Of a word with other letters in it ("T恤") the vocabulary knows the start.
+            # The vocabulary marks the start of a word with other letters ("T恤").
             i + self.vocab_size * (inside[start] and bool(_CHINESE.match(text, start)))
             for i, (start, _) in zip(ids, offsets, strict=True)
         ]
 
 
-def make_segmenting(tokenizer: AlbertTokenizer, segmenter: str):
-    """The tokenizer, with words of Chinese found by one of `SEGMENTERS`."""
+def make_segmenting(tokenizer: AlbertTokenizer, segmenter: str) -> RowTokenizer:
+    """Returns a tokenizer that finds words of Chinese with one of `SEGMENTERS`."""
     return tokenizer if segmenter == "none" else SegmentingTokenizer(tokenizer)
 
 
-def _load_jieba():
+def _load_jieba() -> Any:
     try:
         import jieba
     except ImportError:
         raise ValueError(
             "chinese_segmenter=jieba needs the library jieba: pip install "
-            "--editable '.[jieba]', or leave the setting at none."
+            "--editable '.[jieba]', or leave chinese_segmenter at none."
         ) from None
-    # It reports on the loading of its dictionary as if that were an error.
+    # It reports the loading of its dictionary at the level of errors.
     jieba.setLogLevel("WARNING")
     return jieba

@@ -1,25 +1,27 @@
 """Counts of what was read and made, for the report at the end of a run."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 
 @dataclass
 class Statistics:
-    """What was read and made; statistics of parts add up with `merge`.
+    """Counts of what was read and made; counts of parts are added up with `merge`.
+
+    Sidecars and reports have them under the same names, in which a piece is a token.
 
     Attributes:
       documents, sentences, pieces: of the text, before duplication.
-      unknown_pieces: pieces that are the vocabulary's unknown piece.
+      unknown_pieces: tokens that are the vocabulary's unknown token.
       rows: rows written.
-      row_pieces: pieces in them but for padding, special pieces included.
-      padding_pieces: padding in them.
-      truncated_pieces: text that did not fit its row.
-      pair_labels: rows by what their two segments are.
-      ngrams_drawn, ngrams_placed: by words; see `masking.MaskedRows`.
-      replacements: masked pieces by what became of them: mask, kept, random.
+      row_pieces: their tokens without padding, special tokens included.
+      padding_pieces: their padding.
+      truncated_pieces: tokens of text that did not fit their row.
+      pair_labels: rows by the relation of their two segments.
+      ngrams_drawn, ngrams_placed: by number of words; see `masking.MaskedRows`.
+      replacements: masked tokens by their replacement: mask, kept, random.
       skipped: what was left out or cut, by reason.
     """
 
@@ -38,29 +40,33 @@ class Statistics:
     skipped: Counter = field(default_factory=Counter)
 
     def merge(self, other: "Statistics") -> None:
-        """Adds another part's numbers to these."""
-        for item in dataclasses.fields(self):
-            mine, added = getattr(self, item.name), getattr(other, item.name)
-            if isinstance(mine, Counter):
-                mine.update(added)
+        """Adds the counts of another part to these."""
+        for item in fields(self):
+            count, added = getattr(self, item.name), getattr(other, item.name)
+            if isinstance(count, Counter):
+                count.update(added)
             else:
-                setattr(self, item.name, mine + added)
+                setattr(self, item.name, count + added)
 
     @classmethod
-    def from_dict(cls, values: Mapping) -> "Statistics":
-        """The inverse of `as_dict`, also after JSON, which makes keys text."""
-        made = cls()
+    def from_dict(cls, values: Mapping[str, Any]) -> "Statistics":
+        """Inverts `to_dict`, also after JSON, which turns keys into text."""
+        statistics = cls()
         for name, value in values.items():
             if isinstance(value, Mapping):
                 keys = (int(k) if k.isdecimal() else k for k in map(str, value))
                 value = Counter(dict(zip(keys, value.values(), strict=True)))
-            setattr(made, name, value)
-        return made
+            setattr(statistics, name, value)
+        return statistics
 
-    def as_dict(self) -> dict:
-        """The numbers as JSON values."""
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the counts as JSON values."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {
-            item.name: dict(value) if isinstance(value, Counter) else value
-            for item in dataclasses.fields(self)
-            for value in [getattr(self, item.name)]
+            name: dict(value) if isinstance(value, Counter) else value
+            for name, value in values.items()
         }
+
+    def nonzero(self) -> dict[str, Any]:
+        """Returns the counts above 0 as JSON values."""
+        return {name: value for name, value in self.to_dict().items() if value}

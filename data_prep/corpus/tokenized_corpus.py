@@ -1,37 +1,41 @@
-"""Text as ids: flat arrays of pieces, and where sentences and documents start.
+"""Text as flat arrays of ids, with the offsets of sentences and documents.
 
-Everything after tokenization works on such arrays: they need no Python object for a
-piece, and their parts are views, not copies. A long text is a row of segments of
-bounded size, each a file, so that memory does not grow with it.
+All steps after tokenization work on such arrays: they need no Python object for each
+token, and their parts are views, not copies. A long text is cut into segments of
+bounded size, each a file, so that memory does not grow with the text.
 """
 
-import hashlib
 import io
 import itertools
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.reader import Sentence
+from data_prep.corpus.segmenter import RowTokenizer
 from data_prep.corpus.statistics import Statistics
 
 _SENTENCES_PER_BATCH = 2048
-PIECES_PER_SEGMENT = 1 << 19
+TOKENS_PER_SEGMENT = 1 << 19
+
+# Reasons that `tokenize_sentences` counts, as a report prints them.
+WITHOUT_TOKEN = "sentences without a piece"
+LONG_SENTENCE = "long sentences, cut"
 
 
 @dataclass(frozen=True)
 class TokenizedCorpus:
-    """Text as ids: N pieces, in sentences, in documents.
+    """Text as ids: N tokens, in sentences, in documents.
 
     Attributes:
-      ids: uint16 or int32 [N]; of a vocabulary's V pieces, or in [0, 2V) where words
-        are found by a segmenter (segmenter.py).
-      sentence_offsets: int64 [sentences + 1], where each sentence starts in `ids`, and
-        N. No sentence is empty or longer than a row's text.
+      ids: uint16 or int32 [N]; in [0, V) with a vocabulary of V tokens, or in [0, 2V)
+        if a segmenter finds words (segmenter.py).
+      sentence_offsets: int64 [sentences + 1], the start of each sentence in `ids`, then
+        N. No sentence is empty or longer than the text of a row.
       document_offsets: int64 [documents + 1], index of each document's first sentence,
-        and the number of sentences. In a segment, the first may go on with a document
+        then the number of sentences. The first document of a segment may continue one
         of the segment before.
     """
 
@@ -40,7 +44,7 @@ class TokenizedCorpus:
     document_offsets: np.ndarray
 
     def block(self, first: int, end: int) -> "TokenizedCorpus":
-        """The sentences of a range, as a corpus of its own, with int32 ids."""
+        """Returns a range of sentences as a corpus with int32 ids."""
         offsets = self.sentence_offsets[first : end + 1]
         documents = np.unique(np.clip(self.document_offsets, first, end))
         return TokenizedCorpus(
@@ -49,8 +53,8 @@ class TokenizedCorpus:
             document_offsets=documents - first,
         )
 
-    def save(self) -> bytes:
-        """The arrays as bytes; the ids come last, so that offsets are read alone."""
+    def to_bytes(self) -> bytes:
+        """Returns the arrays as bytes, ids last so that offsets can be read alone."""
         file = io.BytesIO()
         for array in (self.sentence_offsets, self.document_offsets, self.ids):
             np.save(file, array)
@@ -58,14 +62,14 @@ class TokenizedCorpus:
 
 
 def load_corpus(path: str) -> TokenizedCorpus:
-    """Reads what `TokenizedCorpus.save` gave."""
+    """Reads a file of `TokenizedCorpus.to_bytes`."""
     with open(path, "rb") as file:
         sentences, documents, ids = (np.load(file) for _ in range(3))
     return TokenizedCorpus(ids, sentences, documents)
 
 
 def load_offsets(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """The sentence and document offsets of a file that `load_corpus` reads."""
+    """Reads only the sentence and document offsets of such a file."""
     with open(path, "rb") as file:
         return np.load(file), np.load(file)
 
@@ -73,35 +77,35 @@ def load_offsets(path: str) -> tuple[np.ndarray, np.ndarray]:
 def cut_blocks(
     sentence_offsets: np.ndarray,
     document_offsets: np.ndarray,
-    pieces_per_row: int,
+    tokens_per_row: int,
     rows_per_block: int,
 ) -> list[tuple[int, int]]:
-    """Cuts a corpus into blocks that fill about so many rows, or fewer.
+    """Cuts a corpus into blocks that fill about `rows_per_block` rows, or fewer.
 
-    A document fills a row at least, so a block of many short documents has few pieces.
-    A block holds whole documents; only a document that fills more than a block is cut,
-    between sentences. The end of such a one shares a block with the documents after.
+    Each document fills at least one row, so a block of many short documents has few
+    tokens. A block holds whole documents; only a document that fills more than a block
+    is cut, between sentences. Its end shares a block with the documents after it.
 
     Args:
       sentence_offsets, document_offsets: see `TokenizedCorpus`.
-      pieces_per_row: pieces of text in a full row.
+      tokens_per_row: tokens of text in a full row.
       rows_per_block: at least 1.
     Returns:
       Half-open ranges of sentences.
     """
     starts = sentence_offsets[document_offsets]
-    rows = np.concatenate([[0], np.cumsum(-(-np.diff(starts) // pieces_per_row))])
+    rows = np.concatenate([[0], np.cumsum(-(-np.diff(starts) // tokens_per_row))])
     blocks, first, count = [], 0, len(sentence_offsets) - 1
     while first < count:
         document = int(np.searchsorted(document_offsets, first, side="right"))
         left = int(starts[document] - sentence_offsets[first])
-        rows_left = rows_per_block - -(-left // pieces_per_row)
+        rows_left = rows_per_block - -(-left // tokens_per_row)
         if rows_left < 0:
-            reach = sentence_offsets[first] + rows_per_block * pieces_per_row
+            reach = sentence_offsets[first] + rows_per_block * tokens_per_row
             sentence = np.searchsorted(sentence_offsets, reach, side="right")
             end = max(first + 1, int(sentence) - 1)
         else:
-            # The furthest document whose end is within the rows that are left.
+            # The last document that ends within the remaining rows.
             reach = rows[document] + rows_left
             document = np.searchsorted(rows, reach, side="right") - 1
             end = int(document_offsets[document])
@@ -111,12 +115,45 @@ def cut_blocks(
 
 
 @dataclass(frozen=True)
-class Segment:
-    """A piece of a long text.
+class TokenizedText:
+    """A long tokenized text: segments in a folder.
 
     Attributes:
-      corpus: its ids.
-      continues: whether it begins inside a document, which the segment before holds.
+      folder: the folder of their files.
+      names: the segments' files, in text order.
+      tokens: int64 [segments], tokens of each segment.
+      first_documents: int64 [segments + 1], number of the document with which each
+        segment begins, then the number of documents.
+      continues: bool [segments], whether the segment after each begins inside a
+        document; False for the last.
+      statistics: of the whole text.
+      sha256: digest of the ids and offsets.
+    """
+
+    folder: str
+    names: tuple[str, ...]
+    tokens: np.ndarray
+    first_documents: np.ndarray
+    continues: np.ndarray
+    statistics: Statistics
+    sha256: str
+
+    def load(self, segment: int) -> TokenizedCorpus:
+        """Reads a segment."""
+        return load_corpus(self.path(segment))
+
+    def path(self, segment: int) -> str:
+        """Returns the file of a segment."""
+        return os.path.join(self.folder, self.names[segment])
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One part of a long text.
+
+    Attributes:
+      corpus: its text.
+      continues: whether it begins inside a document of the segment before.
     """
 
     corpus: TokenizedCorpus
@@ -124,73 +161,80 @@ class Segment:
 
     @property
     def new_documents(self) -> int:
-        """Documents that begin in the segment."""
+        """Number of documents that begin in the segment."""
         return len(self.corpus.document_offsets) - 1 - self.continues
 
 
 def tokenize_sentences(
     sentences: Iterable[Sentence],
-    tokenizer: AlbertTokenizer,
-    max_sentence_pieces: int,
+    tokenizer: RowTokenizer,
+    max_sentence_tokens: int,
     statistics: Statistics,
-    pieces_per_segment: int = PIECES_PER_SEGMENT,
+    tokens_per_segment: int = TOKENS_PER_SEGMENT,
 ) -> Iterator[Segment]:
-    """Encodes text, in batches.
+    """Encodes text in batches and yields it in segments.
 
     Args:
-      sentences: in text order; a document is a run of one `file` and `line`.
-      tokenizer: gives the ids.
-      max_sentence_pieces: a longer sentence becomes several, cut before a word where
-        that is possible, so that no text is lost to truncation later.
-      statistics: documents, sentences, pieces and what was skipped are added to it.
-      pieces_per_segment: a segment ends with the batch that fills it.
+      sentences: in text order; sentences of one document have equal `file` and `line`.
+      tokenizer: turns text into ids.
+      max_sentence_tokens: a longer sentence is cut into several, before a word if
+        possible, so that truncation loses no text later.
+      statistics: documents, sentences, tokens and skipped text are added to it.
+      tokens_per_segment: a segment ends with the batch that fills it.
     """
-    builder = _SegmentBuilder(tokenizer, max_sentence_pieces, statistics)
+    builder = _SegmentBuilder(tokenizer, max_sentence_tokens, statistics)
     sentences = iter(sentences)
     while batch := list(itertools.islice(sentences, _SENTENCES_PER_BATCH)):
         builder.add(batch)
-        if builder.pieces >= pieces_per_segment:
+        if builder.tokens >= tokens_per_segment:
             yield builder.finish()
-    if builder.pieces:
+    if builder.tokens:
         yield builder.finish()
 
 
 class _SegmentBuilder:
-    def __init__(self, tokenizer, max_sentence_pieces: int, statistics: Statistics):
+    """Gathers encoded sentences until they are a segment."""
+
+    def __init__(
+        self, tokenizer: RowTokenizer, max_sentence_tokens: int, statistics: Statistics
+    ):
         self._tokenizer = tokenizer
-        self._limit = max_sentence_pieces
+        self._limit = max_sentence_tokens
         self._statistics = statistics
         # Not the vocabulary's size: see segmenter.py.
         kinds = len(tokenizer.word_start_table)
         self._dtype = np.uint16 if kinds <= 1 << 16 else np.int32
-        self._document = None
+        self._document: tuple[str, int] | None = None
         self._begin()
 
-    def _begin(self):
-        self.pieces = 0
+    def _begin(self) -> None:
+        self.tokens = 0
         self._continues = False
-        self._ids, self._lengths, self._documents = [], [], []
+        self._ids: list[np.ndarray] = []
+        self._lengths: list[int] = []
+        self._documents: list[int] = []
 
     def add(self, batch: list[Sentence]) -> None:
+        """Encodes sentences and adds them to the segment."""
         encoded = self._tokenizer.encode_batch([sentence.text for sentence in batch])
         ids = np.fromiter(itertools.chain.from_iterable(encoded), self._dtype)
         self._ids.append(ids)
-        self.pieces += len(ids)
+        self.tokens += len(ids)
         statistics = self._statistics
         statistics.pieces += len(ids)
         is_unknown = ids % self._tokenizer.vocab_size == self._tokenizer.unk_id
         statistics.unknown_pieces += int(np.count_nonzero(is_unknown))
-        for sentence, pieces in zip(batch, encoded, strict=True):
-            if not pieces:
-                statistics.skipped["sentences without a piece"] += 1
+        for sentence, sentence_ids in zip(batch, encoded, strict=True):
+            if not sentence_ids:
+                statistics.skipped[WITHOUT_TOKEN] += 1
                 continue
             self._note_document((sentence.file, sentence.line))
             statistics.sentences += 1
-            if len(pieces) <= self._limit:
-                self._lengths.append(len(pieces))
+            if len(sentence_ids) <= self._limit:
+                self._lengths.append(len(sentence_ids))
             else:
-                statistics.skipped["long sentences, cut"] += 1
-                starts = self._tokenizer.word_start_table[pieces]
+                statistics.skipped[LONG_SENTENCE] += 1
+                starts = self._tokenizer.word_start_table[sentence_ids]
                 self._lengths.extend(_cut_lengths(starts, self._limit))
 
     def _note_document(self, document: tuple[str, int]) -> None:
@@ -202,6 +246,7 @@ class _SegmentBuilder:
         self._document = document
 
     def finish(self) -> Segment:
+        """Returns the segment and begins the next one."""
         corpus = TokenizedCorpus(
             ids=np.concatenate(self._ids),
             sentence_offsets=np.concatenate([[0], np.cumsum(self._lengths)]),
@@ -212,13 +257,12 @@ class _SegmentBuilder:
         return segment
 
 
-def digest(content: bytes) -> str:
-    """Hexadecimal SHA-256."""
-    return hashlib.sha256(content).hexdigest()
-
-
 def _cut_lengths(word_starts: np.ndarray, limit: int) -> list[int]:
-    """Lengths of the parts of a sentence: as many whole words as fit into `limit`."""
+    """Cuts a sentence into parts of as many whole words as fit into `limit` tokens.
+
+    Returns:
+      The lengths of the parts.
+    """
     places = np.flatnonzero(word_starts)
     bounds = [0]
     while len(word_starts) - bounds[-1] > limit:

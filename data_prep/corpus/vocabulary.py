@@ -1,18 +1,18 @@
-"""Corpus -> SentencePiece vocabulary, by the paper's recipe (sections 3.1 and 4.1).
+"""Trains a SentencePiece vocabulary by the paper's recipe (sections 3.1 and 4.1).
 
-A unigram model of 30,000 pieces whose first ids are <pad>, <unk>, [CLS], [SEP] and
-[MASK], then the symbols `( ) " - . – £ €`, each a piece of its own. Everything else
-(normaliser nmt_nfkc, character coverage 0.99995, pieces of at most 16 characters that
+A unigram model of 30,000 tokens whose first ids are <pad>, <unk>, [CLS], [SEP] and
+[MASK], then the symbols `( ) " - . – £ €`, each a token of its own. Everything else
+(normalizer nmt_nfkc, character coverage 0.99995, tokens of at most 16 characters that
 do not cross words, scripts or digits) is as in the released English vocabulary.
 
-Differences from how the released one was trained:
+Differences from the training of the released one:
 
-- Text is cleaned by the tokenizer's own `normalize`, so that the vocabulary fits what
-  the tokenizer sees.
+- Text is cleaned by the tokenizer's own `normalize`, so that the vocabulary fits the
+  text that the tokenizer sees.
 - The sample of sentences is drawn here, from a seed, in one pass; SentencePiece's own
-  sampling is off. The same text and settings give the same bytes, on any number of
+  sampling is off. The same text and configuration give the same bytes on any number of
   cores: the number of threads is fixed, since sums of floats depend on it.
-- No sentence is dropped for its length: corpus.py has cut long ones.
+- No sentence is dropped for its length: reader.py has cut long ones.
 
 SentencePiece holds the sample in memory, 25 bytes a character measured on English
 novels: 3.6 GB, and a minute, for the default million sentences.
@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -37,38 +37,40 @@ from tqdm import tqdm
 
 from albert_tf.files import write_whole
 from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.corpus.files import make_writable_folder
 from data_prep.corpus.reader import LOSSES
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
 PUNCTUATION_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
-RESERVED_PIECES = ("<pad>", "<unk>", *CONTROL_SYMBOLS)
+RESERVED_TOKENS = ("<pad>", "<unk>", *CONTROL_SYMBOLS)
 
-# Of the text this share may be lost, in bad lines and sentences that cleaning empties.
+# Share of the text that may be lost, in bad lines and sentences that cleaning empties.
 MAX_LOST_SHARE = 0.05
 VANISHED = "sentences that cleaning leaves empty"
 
-# SentencePiece skips a whole sentence that holds the sign it marks unknowns with.
+# SentencePiece's sign for unknown text; it skips a sentence that holds the sign.
 _UNKNOWN_MARK = "\u2585"
 
-# More threads than cores do no harm; another number gives other bytes.
+# More threads than cores do no harm; another number changes the bytes.
 _THREADS = 16
 
-# Bytes. Above any sentence that corpus.py yields, even where cleaning lengthens it.
+# In bytes. Above any sentence of reader.py, even if cleaning lengthens it.
 _MAX_SENTENCE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class VocabularyConfig:
-    """How to train a vocabulary.
+    """Configuration of a vocabulary; most flags of the same names set it.
 
     Attributes:
-      vocab_size: pieces, the reserved ones and all symbols included.
+      vocab_size: number of tokens, reserved ones and symbols included.
       lower_case, strip_accents: how the tokenizer cleans text.
-      character_coverage: share of the text's characters that must be in the vocabulary;
-        the rarest others become <unk>.
-      sample_sentences: train on at most this many sentences, drawn from all.
-      random_seed: draws them.
-      extra_symbols: further strings that are each one piece wherever they appear.
+      character_coverage: share of the text's characters that the vocabulary must hold;
+        the rarest others become unknown.
+      sample_sentences: sentences to train on, drawn from all. A million take about 3.6
+        GB of memory.
+      random_seed: draws the sentences; same seed and text: same bytes.
+      extra_symbols: further strings that are each one token wherever they appear.
     """
 
     vocab_size: int = 30_000
@@ -80,10 +82,10 @@ class VocabularyConfig:
     extra_symbols: tuple[str, ...] = ()
 
     def __post_init__(self):
-        smallest = len(RESERVED_PIECES) + len(self.symbols) + 1
+        smallest = len(RESERVED_TOKENS) + len(self.symbols) + 1
         if self.vocab_size < smallest:
             raise ValueError(
-                f"vocab_size must be at least {smallest}, for the reserved pieces and "
+                f"vocab_size must be at least {smallest}, for the reserved tokens and "
                 f"symbols. Received {self.vocab_size}."
             )
         if not 0.9 <= self.character_coverage <= 1:
@@ -104,22 +106,22 @@ class VocabularyConfig:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """All symbols that are pieces of their own, in order of id, from 5 on."""
+        """All symbols that are tokens of their own, in order of id, from 5 on."""
         return PUNCTUATION_SYMBOLS + self.extra_symbols
 
     def clean(self, text: str) -> str:
-        """Cleans text as the tokenizer will."""
+        """Cleans text as the tokenizer does."""
         tokenizer = _throwaway_tokenizer(self.lower_case, self.strip_accents)
         return tokenizer.normalize(text).replace(_UNKNOWN_MARK, " ").strip()
 
     def _check_symbol(self, symbol: str) -> None:
-        if self.symbols.count(symbol) > 1 or symbol in RESERVED_PIECES:
+        if self.symbols.count(symbol) > 1 or symbol in RESERVED_TOKENS:
             raise ValueError(f"Symbol {symbol!r} is in the vocabulary already.")
         if not symbol or symbol != "".join(symbol.split()):
             raise ValueError(f"A symbol holds no white space. Received {symbol!r}.")
         if self.clean(symbol) != symbol:
             raise ValueError(
-                f"Symbol {symbol!r} is never met, since cleaning turns it into "
+                f"Symbol {symbol!r} never occurs, since cleaning turns it into "
                 f"{self.clean(symbol)!r}: give that, or change --do_lower_case or "
                 "--strip_accents."
             )
@@ -130,16 +132,16 @@ def sample_sentences(
 ) -> tuple[list[str], int]:
     """Draws sentences in one pass, each equally likely; holds only the sample.
 
-    Reservoir sampling that draws how many sentences to skip rather than one number a
-    sentence (Li 1994, "Reservoir-sampling algorithms of time complexity
+    Reservoir sampling that draws the number of sentences to skip, not one number for
+    each sentence (Li 1994, "Reservoir-sampling algorithms of time complexity
     O(n(1 + log(N/n)))", algorithm L).
 
     Args:
-      sentences: any number.
-      size: at most this many are returned, at least 1; all if there are fewer.
+      sentences: any number of them.
+      size: largest number to return, at least 1.
       rng: the only source of randomness.
     Returns:
-      The sample, and the number of sentences seen.
+      The sample, and the number of all sentences.
     """
     sentences = iter(sentences)
     sample = list(itertools.islice(sentences, size))
@@ -158,13 +160,13 @@ def sample_sentences(
         sample[rng.integers(size)] = replacement
 
 
-class Vocabulary(NamedTuple):
-    """A trained vocabulary, and what it was trained on.
+class TrainedVocabulary(NamedTuple):
+    """A trained vocabulary and the size of its text.
 
     Attributes:
-      model: the SentencePiece model, serialised.
+      model: the serialized SentencePiece model.
       sentences: number of sentences in the text.
-      sampled_sentences, sampled_characters: those the model was trained on.
+      sampled_sentences, sampled_characters: number of those the model was trained on.
     """
 
     model: bytes
@@ -175,16 +177,16 @@ class Vocabulary(NamedTuple):
 
 def train_vocabulary(
     sentences: Iterable[str], config: VocabularyConfig, counts: Counter
-) -> Vocabulary:
-    """Trains a SentencePiece model, and checks it with `check_vocabulary`.
+) -> TrainedVocabulary:
+    """Trains a SentencePiece model and checks it with `check_vocabulary`.
 
     Args:
-      sentences: text, from `corpus.read_sentences`.
-      config: how.
-      counts: the counter that `corpus.read_sentences` adds to; VANISHED is added.
+      sentences: text, from `reader.read_sentences`.
+      config: size, cleaning and sampling.
+      counts: the counter that `reader.read_sentences` adds to; VANISHED is added.
     Raises:
-      ValueError: a vocabulary size that the text does not support, with the one that it
-        does; more than MAX_LOST_SHARE of the text lost.
+      ValueError: the text does not support the vocabulary size (the message has one
+        that it does); more than MAX_LOST_SHARE of the text is lost.
     """
     rng = np.random.default_rng(config.random_seed)
     sample, seen = sample_sentences(sentences, config.sample_sentences, rng)
@@ -194,7 +196,7 @@ def train_vocabulary(
     _check_losses(counts, seen, len(sample))
     model = _train(cleaned, config)
     check_vocabulary(model, config.symbols)
-    return Vocabulary(model, seen, len(cleaned), sum(map(len, cleaned)))
+    return TrainedVocabulary(model, seen, len(cleaned), sum(map(len, cleaned)))
 
 
 def _train(cleaned: Iterable[str], config: VocabularyConfig) -> bytes:
@@ -210,7 +212,7 @@ def _train(cleaned: Iterable[str], config: VocabularyConfig) -> bytes:
         raise ValueError(_explain(str(error), config)) from error
 
 
-def _run_sentencepiece(sentences: Iterable[str], **settings) -> bytes:
+def _run_sentencepiece(sentences: Iterable[str], **options: Any) -> bytes:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sentences),
@@ -224,17 +226,17 @@ def _run_sentencepiece(sentences: Iterable[str], **settings) -> bytes:
         max_sentence_length=_MAX_SENTENCE_BYTES,
         num_threads=_THREADS,
         minloglevel=2,
-        **settings,
+        **options,
     )
     return model.getvalue()
 
 
 @functools.cache
 def _throwaway_tokenizer(lower_case: bool, strip_accents: bool) -> AlbertTokenizer:
-    """A tokenizer to clean text with, before there is a vocabulary.
+    """Makes a tokenizer that cleans text before there is a vocabulary.
 
-    How a tokenizer cleans depends on these two settings and the kind of vocabulary, not
-    on its pieces, so the smallest possible vocabulary will do.
+    Cleaning depends on these two values and the kind of vocabulary, not on its tokens,
+    so the smallest possible vocabulary will do.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "throwaway.model")
@@ -245,49 +247,51 @@ def _throwaway_tokenizer(lower_case: bool, strip_accents: bool) -> AlbertTokeniz
 
 
 def check_vocabulary(model: bytes, symbols: Sequence[str]) -> None:
-    """Raises ValueError unless the first ids are the reserved pieces, then the symbols.
+    """Checks that the first ids are the reserved tokens, then the symbols.
 
     Args:
-      model: a serialised SentencePiece model.
-      symbols: strings that must each be a piece, and be cut out of any text.
+      model: a serialized SentencePiece model.
+      symbols: strings that must each be a token and be cut out of any text.
+    Raises:
+      ValueError: they are not, or a symbol is not cut out.
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    expected = [*RESERVED_PIECES, *symbols]
+    expected = [*RESERVED_TOKENS, *symbols]
     first = min(len(expected), processor.get_piece_size())
-    pieces = [processor.id_to_piece(i) for i in range(first)]
-    if pieces != expected:
+    tokens = [processor.id_to_piece(i) for i in range(first)]
+    if tokens != expected:
         raise ValueError(
-            f"The first pieces must be {expected}. Received {pieces}: train the "
-            "vocabulary anew."
+            f"The first tokens must be {expected}. Received {tokens}: train the "
+            "vocabulary again."
         )
     for symbol in symbols:
-        pieces = processor.encode(f"a{symbol}b", out_type=str)
-        if not any(symbol in piece and piece in symbols for piece in pieces):
+        tokens = processor.encode(f"a{symbol}b", out_type=str)
+        if not any(symbol in token and token in symbols for token in tokens):
             raise ValueError(
-                f"Symbol {symbol!r} must be a piece of its own, but text with it is "
-                f"cut into {pieces}: train the vocabulary anew."
+                f"Symbol {symbol!r} must be a token of its own, but text with it is "
+                f"cut into {tokens}: train the vocabulary again."
             )
 
 
 def write_vocabulary(model: bytes, model_prefix: str | os.PathLike) -> None:
-    """Writes `PREFIX.model` and `PREFIX.vocab`; each appears whole or not at all.
+    """Writes `PREFIX.model` and `PREFIX.vocab`, each atomically.
 
-    The second is for reading: a piece and its log probability a line, in order of id.
+    The second is for people: a token and its log probability a line, in order of id.
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     lines = (
         f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n"
         for i in range(processor.get_piece_size())
     )
-    # The model last: where it is, its .vocab is too.
+    # The model last: if it is there, so is its .vocab.
     write_whole(Path(f"{model_prefix}.vocab"), "".join(lines).encode())
     write_whole(Path(f"{model_prefix}.model"), model)
 
 
-def check_writable(model_prefix: str | os.PathLike) -> None:
-    """Makes the folder of the files, and checks that they can be written.
+def check_model_prefix(model_prefix: str | os.PathLike) -> None:
+    """Makes the folder of the files and proves that they can be written.
 
-    To be called before hours are spent on them.
+    Call it before hours are spent on the files.
 
     Raises:
       ValueError: the prefix names a folder only.
@@ -297,19 +301,11 @@ def check_writable(model_prefix: str | os.PathLike) -> None:
         raise ValueError(
             f"model_prefix must end in a file name. Received {str(model_prefix)!r}."
         )
-    folder = Path(model_prefix).parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OSError(
-            f"Cannot write to folder {folder} ({error.strerror}): give another "
-            "--model_prefix."
-        ) from error
+    make_writable_folder(Path(model_prefix).parent, "model_prefix")
 
 
 def _check_losses(counts: Counter, seen: int, sampled: int) -> None:
+    """Raises ValueError if too much of the text was lost."""
     bad = sum(counts[reason] for reason in LOSSES)
     share = bad / max(1, bad + seen) + counts[VANISHED] / max(1, sampled)
     if share > MAX_LOST_SHARE:
@@ -321,7 +317,7 @@ def _check_losses(counts: Counter, seen: int, sampled: int) -> None:
 
 
 def _explain(message: str, config: VocabularyConfig) -> str:
-    """Turns SentencePiece's error into the rule, the value and the way out."""
+    """Turns SentencePiece's error into a message with rule, value and way out."""
     too_high = re.search(r"too high .* value <= (\d+)", message)
     if too_high:
         return (

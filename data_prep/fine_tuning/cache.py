@@ -1,24 +1,28 @@
-"""Rows that were made once: files whose names say what they were made of.
+"""Keeps converted rows in files, so that they are made once.
 
-A file is found again by the content of its input, the vocabulary, the settings and the
-version of what makes it, and by nothing else: it is never stale.
+A file's name is a digest of the content of the input, the vocabulary, the settings and
+the version of the conversion, so a file is never out of date.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.files import sha256
+from albert_tf import files
 from albert_tf.records.features import Features
-from albert_tf.records.sidecar import RecordSet, read_metadata, read_set, sidecar_path
+from albert_tf.records.sidecar import (
+    RecordSet,
+    read_metadata,
+    read_record_set,
+    sidecar_path,
+)
 from albert_tf.records.writer import write_records
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.progress import progress_bar
+from data_prep.parallel import progress_bar
 
-# Of how rows are made: a new one makes all of them anew.
+# Version of the conversion; raise it to make all rows again.
 VERSION = 1
 _NAME_DIGITS = 16
 
@@ -31,17 +35,20 @@ def cached_rows(
     settings: Mapping[str, Any],
     make: Callable[[dict[str, Any]], tuple[Features, int, Iterable[Mapping]]],
 ) -> RecordSet:
-    """The rows of some input files, made now or before.
+    """Returns the rows of some input files, made now or in an earlier call.
+
+    Input content, tokenizer and settings are the key: if one of them differs, the rows
+    are made again.
 
     Args:
-      folder: of the files.
-      name: what they begin with, as `rte-dev`.
-      inputs: files whose content decides.
-      tokenizer: its vocabulary and cleaning decide.
-      settings: JSON values that decide, `max_seq_length` among them; the sidecar has
-        them too.
-      make: (statistics, to be filled while rows are made; the sidecar keeps them) ->
-        features, about how many rows, and the rows.
+      folder: folder of the row files.
+      name: beginning of the file's name, as `rte-dev`.
+      inputs: input files.
+      tokenizer: its vocabulary and cleaning of text are part of the key.
+      settings: JSON values, `max_seq_length` among them; the sidecar has them too.
+      make: function of a dict for statistics, to be filled while rows are made, which
+        the sidecar keeps; returns features, the approximate number of rows, and the
+        rows.
     Raises:
       FileNotFoundError: an input is missing.
     """
@@ -50,9 +57,9 @@ def cached_rows(
     for path in inputs:
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {path}: check the path.")
-    content = [sha256(path) for path in inputs]
+    content = [files.sha256(path) for path in inputs]
     key = json.dumps([VERSION, known, content], sort_keys=True)
-    digest = hashlib.sha256(key.encode()).hexdigest()
+    digest = files.digest(key.encode())
     path = Path(folder) / f"{name}-{digest[:_NAME_DIGITS]}.tfrecord"
     if not _is_whole(path, digest):
         statistics: dict[str, Any] = {}
@@ -61,12 +68,12 @@ def cached_rows(
             **known,
             "kind": name,
             "content_sha256": digest,
-            # Filled by the time that it is written.
+            # Filled when the sidecar is written.
             "statistics": statistics,
         }
         rows = _with_progress(rows, count, name)
         write_records(path, rows, features, metadata)
-    return read_set([str(path)], {"content_sha256": digest})
+    return read_record_set([str(path)], {"content_sha256": digest})
 
 
 def _is_whole(path: Path, digest: str) -> bool:
@@ -74,7 +81,7 @@ def _is_whole(path: Path, digest: str) -> bool:
         return False
     try:
         return read_metadata(path).get("content_sha256") == digest
-    except ValueError:  # damaged: it is made again
+    except ValueError:  # damaged: make it again
         return False
 
 

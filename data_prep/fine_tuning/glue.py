@@ -1,15 +1,13 @@
-"""The GLUE tasks: their files and columns, labels, scores, and submissions.
+"""The tasks of GLUE: files and columns, labels, metrics.
 
-All that is known of a task stands in one table, `GLUE`.
+The table `GLUE` holds all that differs between the tasks.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from albert_tf.files import write_whole
 from data_prep.fine_tuning.tables import Columns
 
 
@@ -20,26 +18,36 @@ class GlueTask:
     Attributes:
       train: columns of train.tsv and of the development files.
       test: columns of the test files, which have no labels.
-      labels: in the order of the model's outputs; None: a regression.
-      scores: names in `metrics.METRICS`; the first one chooses the best checkpoint.
-      dev_files: name of each development set -> its file; the first one chooses.
-      test_files: name of each submission -> its file, from the task's folder.
-      bounds: of a regression's values in a submission.
+      labels: names of the labels, in the order of the model's outputs; None: a
+        regression.
+      metrics: names in `tasks.metrics.METRICS`; the first one chooses the best
+        checkpoint.
+      dev_files: development split -> its file; the first split chooses the best
+        checkpoint.
+      test_files: submission -> its file, relative to the task's folder.
+      bounds: lowest and highest value of a regression in a submission.
     """
 
     train: Columns
     test: Columns
     labels: tuple[str, ...] | None
-    scores: tuple[str, ...]
+    metrics: tuple[str, ...]
     dev_files: Mapping[str, str]
     test_files: Mapping[str, str]
     bounds: tuple[float, float] | None = None
 
 
-def _task(train, test, labels, scores, name, **more) -> GlueTask:
-    """A task with one development and one test file."""
+def _task(
+    train: Columns,
+    test: Columns,
+    labels: tuple[str, ...] | None,
+    metrics: tuple[str, ...],
+    name: str,
+    **changes: Any,
+) -> GlueTask:
+    """Makes a task with one development and one test file, unless `changes` differ."""
     files = {"dev_files": {"dev": "dev.tsv"}, "test_files": {name: "test.tsv"}}
-    return GlueTask(train, test, labels, scores, **{**files, **more})
+    return GlueTask(train, test, labels, metrics, **{**files, **changes})
 
 
 _PAIR = Columns("sentence1", "sentence2", "label", "index")
@@ -96,7 +104,7 @@ GLUE: Mapping[str, GlueTask] = {
         test_files={
             "MNLI-m": "test_matched.tsv",
             "MNLI-mm": "test_mismatched.tsv",
-            # The diagnostic set is predicted by the model of MNLI.
+            # The diagnostic data set is predicted with the model of MNLI.
             "AX": "../AX/diagnostic.tsv",
         },
     ),
@@ -117,7 +125,7 @@ FOLDERS = {name: next(iter(task.test_files)) for name, task in GLUE.items()} | {
 
 
 def task_folder(data_dir: Path, name: str) -> Path:
-    """Where the files of a task lie: `data_dir` itself, or the task's folder in it.
+    """The folder of a task's files: `data_dir` itself, or the task's folder in it.
 
     Raises:
       FileNotFoundError: neither holds its training or test file.
@@ -131,47 +139,3 @@ def task_folder(data_dir: Path, name: str) -> Path:
         f"{data_dir} holds neither {FOLDERS[name]}/ nor {wanted[0]}: pass the folder "
         "of GLUE, or of the task, as --data_dir."
     )
-
-
-def submission_lines(
-    indices: Sequence[str],
-    predicted: Mapping[str, np.ndarray],
-    labels: Sequence[str] | None,
-    bounds: tuple[float, float] | None = None,
-) -> list[str]:
-    """Lines of a file for the leaderboard: `index` and `prediction`, by tabs.
-
-    Args:
-      indices: what the rows are called there.
-      predicted: `probabilities` [R, labels], or `values` [R] of a regression.
-      labels: their names; None: a regression.
-      bounds: lowest and highest value of a regression's scale.
-    """
-    if labels is None:
-        values = predicted["values"]
-        values = values if bounds is None else np.clip(values, *bounds)
-        answers = [f"{value:.3f}" for value in values]
-    else:
-        answers = [labels[place] for place in predicted["probabilities"].argmax(-1)]
-    pairs = zip(indices, answers, strict=True)
-    return ["index\tprediction", *(f"{index}\t{answer}" for index, answer in pairs)]
-
-
-def score_lines(
-    predicted: Mapping[str, np.ndarray], labels: Sequence[str] | None
-) -> list[str]:
-    """Lines of `test_results.tsv`, one a row of the input, in its order: a regression's
-    value, or the labels' probabilities in their order, which the first line names."""
-    if labels is None:
-        return ["value", *(f"{value:.9g}" for value in predicted["values"])]
-    rows = predicted["probabilities"]
-    return [
-        "\t".join(labels),
-        *("\t".join(f"{number:.9g}" for number in row) for row in rows),
-    ]
-
-
-def write_lines(path: Path, lines: Sequence[str]) -> None:
-    """Writes a text file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, ("\n".join(lines) + "\n").encode("utf-8"))

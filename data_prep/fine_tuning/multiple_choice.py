@@ -1,43 +1,39 @@
-"""Questions with options -> rows, and predictions -> files. `race.py` reads questions.
+"""Makes rows for multiple choice from questions with options.
 
-Every option of a question is one input, [CLS] passage [SEP] question option [SEP]. A
-run of underscores in the question is a blank that takes the option; the original puts
-the option in the place of every single underscore. Where that is too long, the passage
-loses its end first; of question and option together the last `max_qa_length` pieces
-stay, so that the option always does (both as the original).
+Each option of a question is one input, [CLS] passage [SEP] question option [SEP]. If
+the input is too long, the passage is truncated from its end. Of question and option
+together only the last `max_qa_length` tokens are kept, so the option is never lost
+(both as in the original). `race.py` reads the questions.
 """
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from albert_tf.files import write_json, write_whole
 from albert_tf.text import packing
 from albert_tf.text.tokenizer import AlbertTokenizer
 
-# In the place of a label where a file tells no answer.
+# Label of a question whose answer the file does not tell.
 NO_LABEL = -1
 # Answers are letters.
 MIN_OPTIONS, MAX_OPTIONS = 2, 26
-_SMALLEST_ROW = packing.SPECIAL_PIECES_OF_PAIR + 1
+_SMALLEST_ROW = packing.SPECIAL_TOKENS_OF_PAIR + 1
 
 _BLANK = re.compile("_+")
 
 
-class Question(NamedTuple):
-    """One question.
+class ChoiceQuestion(NamedTuple):
+    """A question with options.
 
     Attributes:
-      question_id: what predictions are filed under.
+      question_id: id of its prediction.
       article: the passage.
       question: text, with or without blanks.
       options: 2 to 26 texts.
-      label: index of the right option; `NO_LABEL` if that is not told.
-      level: index of the part of the set that has an accuracy of its own; -1: none.
+      label: index of the right option; `NO_LABEL` if the file does not tell it.
+      level: index of the part of the data set that gets an accuracy of its own; -1:
+        none.
     """
 
     question_id: str
@@ -48,38 +44,42 @@ class Question(NamedTuple):
     level: int
 
     def texts(self) -> list[str]:
-        """Question and option as one text, for each option."""
-        return [join(self.question, option) for option in self.options]
+        """Question and option as one text, for each option.
 
-
-def join(question: str, option: str) -> str:
-    """The question with its blanks filled by the option, or else both in turn."""
-    if _BLANK.search(question):
-        return _BLANK.sub(lambda _: option, question)
-    return f"{question} {option}"
+        The option fills each run of underscores in the question; without underscores it
+        follows the question. The original puts it in the place of every single one.
+        """
+        if _BLANK.search(self.question):
+            return [
+                _BLANK.sub(lambda _, text=option: text, self.question)
+                for option in self.options
+            ]
+        return [f"{self.question} {option}" for option in self.options]
 
 
 def letter(index: int) -> str:
-    """What option 0, 1, ... is called: A, B, ..."""
+    """The letter of option 0, 1, ...: A, B, ..."""
     return chr(ord("A") + index)
 
 
 def choice_rows(
-    questions: Sequence[Question],
+    questions: Sequence[ChoiceQuestion],
     tokenizer: AlbertTokenizer,
     max_seq_length: int,
     max_qa_length: int,
     statistics: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
-    """Rows of `records.choice_features`, in the questions' order.
+    """Yields rows of `features.choice_features`, in the questions' order.
 
     Args:
-      questions: those of one passage next to each other.
-      tokenizer: cuts the texts.
-      max_seq_length: most pieces of an input, special ones included.
-      max_qa_length: most pieces of question and option together; 0: no limit but that.
-      statistics: gets `rows`, `pieces`, `unknown_pieces`, and how many rows lost pieces
-        of the passage (`truncated_rows`) or of a question (`truncated_questions`).
+      questions: the questions; those of one passage must be adjacent.
+      tokenizer: tokenizes the texts.
+      max_seq_length: most tokens of an input, special tokens included.
+      max_qa_length: most tokens of question and option together; 0: limited by
+        max_seq_length only.
+      statistics: receives `rows`, `pieces` (tokens), `unknown_pieces`, and the numbers
+        of rows with a truncated passage (`truncated_rows`) or question
+        (`truncated_questions`).
     Raises:
       ValueError: the lengths leave no room.
     """
@@ -91,9 +91,9 @@ def choice_rows(
     counted = ("pieces", "unknown_pieces", "truncated_rows", "truncated_questions")
     statistics |= dict.fromkeys(counted, 0)
     statistics["rows"] = len(questions)
-    room = max_seq_length - packing.SPECIAL_PIECES_OF_PAIR
+    room = max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
     longest_end = min(max_qa_length or room, room)
-    for article, group in itertools.groupby(questions, lambda each: each.article):
+    for article, group in itertools.groupby(questions, lambda q: q.article):
         group = list(group)
         texts = [text for question in group for text in question.texts()]
         encoded = tokenizer.encode_batch([article, *texts])
@@ -103,10 +103,10 @@ def choice_rows(
         )
         passage, ends = encoded[0], iter(encoded[1:])
         for question in group:
-            own = list(itertools.islice(ends, len(question.options)))
-            kept = [end[-longest_end:] for end in own]
+            whole = list(itertools.islice(ends, len(question.options)))
+            kept = [end[-longest_end:] for end in whole]
             longest = max(map(len, kept))
-            statistics["truncated_questions"] += max(map(len, own)) > longest
+            statistics["truncated_questions"] += max(map(len, whole)) > longest
             statistics["truncated_rows"] += len(passage) + longest > room
             inputs = [
                 packing.join_segments(
@@ -118,57 +118,20 @@ def choice_rows(
                 for end in kept
             ]
             yield {
-                "input_ids": [each["input_ids"] for each in inputs],
-                "segment_ids": [each["segment_ids"] for each in inputs],
-                # Any label will do where none is looked at.
+                "input_ids": [row["input_ids"] for row in inputs],
+                "segment_ids": [row["segment_ids"] for row in inputs],
+                # A row that is only predicted needs a label too; it is not used.
                 "label_ids": max(question.label, 0),
                 "level": question.level,
                 "index": question.question_id.encode(),
             }
 
 
-def check_answers(questions: Sequence[Question], origin: str) -> None:
-    """Raises ValueError if a question of a set that needs answers has none."""
+def check_answers(questions: Sequence[ChoiceQuestion], origin: str) -> None:
+    """Raises ValueError if a question of a split that needs answers has none."""
     for question in questions:
         if question.label == NO_LABEL:
             raise ValueError(
                 f"{origin}: question {question.question_id!r} has no answer: training "
                 "and evaluation need one for each; without them, predict."
             )
-
-
-def answers(predicted: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Question id -> letter of the likeliest option.
-
-    Args:
-      predicted: `probabilities` float [R, C], and `index`, the ids of the R questions.
-    """
-    chosen = predicted["probabilities"].argmax(axis=-1)
-    pairs = zip(predicted["index"].tolist(), chosen.tolist(), strict=True)
-    return {question_id: letter(index) for question_id, index in pairs}
-
-
-def score_lines(predicted: Mapping[str, np.ndarray]) -> list[str]:
-    """Lines of a table: id and the probability of each option, by tabs; a header.
-
-    Args:
-      predicted: as of `answers`, and `options`, how many each question has; the cells
-        of those that it lacks are empty.
-    """
-    most = predicted["probabilities"].shape[1]
-    lines = ["\t".join(["id", *map(letter, range(most))])]
-    names = ("index", "probabilities", "options")
-    for question_id, row, options in zip(*map(predicted.get, names), strict=True):
-        cells = [f"{value:.9g}" for value in row[:options]]
-        lines.append("\t".join([question_id, *cells, *[""] * (most - options)]))
-    return lines
-
-
-def write_predictions(
-    predicted: Mapping[str, np.ndarray], answers_file: Path, table_file: Path
-) -> None:
-    """Writes `answers` as JSON, and `score_lines`."""
-    answers_file.parent.mkdir(parents=True, exist_ok=True)
-    write_json(answers_file, answers(predicted))
-    table = "\n".join(score_lines(predicted)) + "\n"
-    write_whole(table_file, table.encode("utf-8"))

@@ -1,10 +1,10 @@
-"""Multiple-choice files -> questions: RACE folders, and JSON lines of anyone's.
+"""Reads multiple-choice questions: folders of RACE, and JSON lines of one's own.
 
     DATA_DIR/train|dev|test/middle|high/*.txt     as published: a JSON object a passage
     DATA_DIR/train|dev|test/middle|high/all.txt   the same objects in one file
     FILE.jsonl                                    a question a line
 
-`choice.py` makes rows of the questions.
+`multiple_choice.py` makes rows of the questions.
 """
 
 import json
@@ -19,18 +19,18 @@ from data_prep.fine_tuning.multiple_choice import (
     MAX_OPTIONS,
     MIN_OPTIONS,
     NO_LABEL,
-    Question,
+    ChoiceQuestion,
     letter,
 )
 
 INPUT_FORMATS = ("race", "jsonl")
 
-# The parts of RACE, of exams for pupils of 12 to 15 and of 15 to 18 years.
+# The parts of RACE: exams for pupils of 12 to 15 and of 15 to 18 years.
 LEVELS = ("middle", "high")
 
 
-class InputFile(NamedTuple):
-    """A file to read, and the level that all of it is of; "" where it is of none."""
+class RaceFile(NamedTuple):
+    """A file to read, and the level of its questions; "" if they have none."""
 
     path: Path
     level: str
@@ -38,20 +38,20 @@ class InputFile(NamedTuple):
 
 def find_files(
     path: str | os.PathLike, input_format: str, levels: Sequence[str] = LEVELS
-) -> list[InputFile]:
-    """The files of one set.
+) -> list[RaceFile]:
+    """Returns the files of one split.
 
     Args:
-      path: a file, or, of format race, the folder that holds `middle` and `high`.
-      input_format: of `INPUT_FORMATS`.
-      levels: which of them are wanted of a folder.
+      path: a file, or for the format race the folder that holds `middle` and `high`.
+      input_format: one of `INPUT_FORMATS`.
+      levels: of `LEVELS`, the parts of a folder to read.
     Raises:
       FileNotFoundError: the file, a level's folder or its files are missing.
     """
     path = Path(path)
     if input_format == "race" and path.is_dir():
         return [
-            InputFile(file, level)
+            RaceFile(file, level)
             for level in levels
             for file in _passage_files(path / level)
         ]
@@ -60,11 +60,11 @@ def find_files(
         if input_format == "race":
             way_out = "--data_dir must hold RACE's folders train, dev and test."
         raise FileNotFoundError(f"There is no file {path}: {way_out}")
-    return [InputFile(path, "")]
+    return [RaceFile(path, "")]
 
 
 def _passage_files(folder: Path) -> list[Path]:
-    """`all.txt` alone where there is one: it holds what the others do."""
+    """Returns `all.txt` if there is one, which holds all passages; else all files."""
     if (folder / "all.txt").is_file():
         return [folder / "all.txt"]
     # 2.txt before 10.txt.
@@ -78,32 +78,32 @@ def _passage_files(folder: Path) -> list[Path]:
 
 
 def read_questions(
-    files: Sequence[InputFile], input_format: str, counts: Counter
-) -> list[Question]:
-    """All questions of a set, in the order of its files.
+    files: Sequence[RaceFile], input_format: str, counts: Counter
+) -> list[ChoiceQuestion]:
+    """Returns all questions of a split, in the order of its files.
 
     A JSON line has an `article`, a `question`, `options` (2 to 26 texts) and, unless it
-    is only to be predicted, an `answer`, a letter: "A" is the first option. Its `id` is
-    optional; the line's number stands in.
+    is only predicted, an `answer`, a letter: "A" is the first option. Its `id` is
+    optional; by default it is the line's number.
 
     Args:
       files: from `find_files`.
-      input_format: of `INPUT_FORMATS`.
-      counts: gets `passages`, `questions`, those of each level and those without an
-        answer, and `empty_options`.
+      input_format: one of `INPUT_FORMATS`.
+      counts: receives the numbers of `passages`, `questions`, questions of each level
+        and without an answer, and `empty_options`.
     Raises:
       ValueError: a file is not of that format (its line and question are named), two
         questions have one id, or there are none.
     """
     read = _line_questions if input_format == "jsonl" else _passage_questions
-    questions: list[Question] = []
+    questions: list[ChoiceQuestion] = []
     for path, level in files:
         for line, value in _objects(path):
-            found = read(value, f"{path}, line {line}", line, level)
-            questions += found
+            added = read(value, f"{path}, line {line}", line, level)
+            questions += added
             counts["passages"] += 1
             if level:
-                counts[f"{level}_questions"] += len(found)
+                counts[f"{level}_questions"] += len(added)
     origin = os.path.commonpath([file.path for file in files])
     if not questions:
         raise ValueError(f"{origin} holds no questions: give files that do.")
@@ -116,13 +116,13 @@ def read_questions(
     return questions
 
 
-def _check_ids(questions: Sequence[Question], origin: str) -> None:
+def _check_ids(questions: Sequence[ChoiceQuestion], origin: str) -> None:
     uses = Counter(question.question_id for question in questions)
     question_id, most = uses.most_common(1)[0]
     if most > 1:
         raise ValueError(
             f"{origin}: {most} questions have the id {question_id!r}: give each its "
-            "own, for predictions are filed under it."
+            "own, since predictions are stored by id."
         )
 
 
@@ -147,7 +147,9 @@ def _objects(path: Path) -> Iterator[tuple[int, dict]]:
         raise ValueError(f"{path}, line {line}: not UTF-8: convert it.") from None
 
 
-def _line_questions(value: dict, place: str, line: int, level: str) -> list[Question]:
+def _line_questions(
+    value: dict, place: str, line: int, level: str
+) -> list[ChoiceQuestion]:
     own_id = value.get("id")
     passage = {
         "article": _member(value, "article", place),
@@ -163,13 +165,13 @@ def _line_questions(value: dict, place: str, line: int, level: str) -> list[Ques
 
 def _passage_questions(
     value: dict, place: str, line: int, level: str
-) -> list[Question]:
-    """The questions of one passage, checked."""
-    questions = _member(value, "questions", place, list)
-    option_lists = _member(value, "options", place, list)
+) -> list[ChoiceQuestion]:
+    """Returns the questions of one passage, checked."""
+    questions = _list(value, "questions", place)
+    option_lists = _list(value, "options", place)
     answers = [None] * len(questions)
     if "answers" in value:
-        answers = _member(value, "answers", place, list)
+        answers = _list(value, "answers", place)
     if not len(questions) == len(option_lists) == len(answers):
         raise ValueError(
             f"{place}: {len(questions)} questions, {len(option_lists)} lists of "
@@ -177,13 +179,13 @@ def _passage_questions(
         )
     article = _text(_member(value, "article", place), "article", place)
     passage_id = _id(_member(value, "id", place), place)
-    found = []
+    passage_questions = []
     parts = zip(questions, option_lists, answers, strict=True)
     for number, (question, options, answer) in enumerate(parts, start=1):
         where = f"{place}, question {number}"
         options = _options(options, where)
-        found.append(
-            Question(
+        passage_questions.append(
+            ChoiceQuestion(
                 f"{passage_id}/{number}",
                 article,
                 _text(question, "question", where),
@@ -192,15 +194,20 @@ def _passage_questions(
                 LEVELS.index(level) if level else -1,
             )
         )
-    return found
+    return passage_questions
 
 
-def _member(value: dict, name: str, place: str, kind: type = object) -> Any:
+def _member(value: dict, name: str, place: str) -> Any:
     if name not in value:
         raise ValueError(f"{place}: lacks {name!r}; it has {sorted(value)}.")
-    if not isinstance(value[name], kind):
-        raise ValueError(f"{place}: {name!r} must be a list. Received {value[name]!r}.")
     return value[name]
+
+
+def _list(value: dict, name: str, place: str) -> list:
+    items = _member(value, name, place)
+    if not isinstance(items, list):
+        raise ValueError(f"{place}: {name!r} must be a list. Received {items!r}.")
+    return items
 
 
 def _text(value: Any, name: str, place: str) -> str:
@@ -214,7 +221,7 @@ def _text(value: Any, name: str, place: str) -> str:
 
 
 def _id(value: Any, place: str) -> str:
-    """It stands in a column of a table, and NULs at an end are lost in arrays."""
+    """An id as it can stand in a table; numpy drops NULs at the end of a string."""
     value = _text(value, "id", place)
     if any(character in value for character in "\t\r\n\0"):
         raise ValueError(

@@ -1,11 +1,11 @@
-"""SQuAD files (v1.1 and v2.0) -> paragraphs and their questions, checked.
+"""Reads SQuAD files (v1.1 and v2.0) as paragraphs with questions, and checks them.
 
     {"version": ..., "data": [{"paragraphs": [{"context": ..., "qas": [
         {"id": ..., "question": ..., "answers": [{"text": ..., "answer_start": ...}],
          "is_impossible": ...}]}]}]}
 
 Answers may be absent, as in files that are only predicted. `squad_windows.py` makes
-rows of what is read here.
+rows of the paragraphs.
 """
 
 import dataclasses
@@ -23,8 +23,13 @@ _KINDS = {str: "a string", list: "a list", dict: "an object", int: "a whole numb
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A gold answer: its text, and the character of the paragraph it is said to start
-    at (`squad_windows.locate` finds out whether it does)."""
+    """A gold answer.
+
+    Attributes:
+      text: the answer.
+      start: index of its first character in the paragraph, according to the file;
+        `squad_windows.locate` checks it.
+    """
 
     text: str
     start: int
@@ -35,10 +40,10 @@ class Question:
     """One question.
 
     Attributes:
-      question_id: unique in its file.
+      question_id: id, unique in its file.
       text: the question; may be empty.
-      answers: gold answers; the first one is trained on, any of them scores.
-      is_impossible: v2.0: the paragraph does not answer it.
+      answers: gold answers; the first one is trained on, evaluation accepts any.
+      is_impossible: v2.0: true if the paragraph does not answer it.
     """
 
     question_id: str
@@ -48,18 +53,18 @@ class Question:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether the file says what is right."""
+        """True if the file has an answer, or says that there is none."""
         return self.is_impossible or bool(self.answers)
 
     @property
     def gold_texts(self) -> list[str]:
-        """What scorers compare with; empty: no answer is right."""
+        """Texts of the gold answers; empty: "no answer" is right."""
         return [answer.text for answer in self.answers]
 
 
 @dataclasses.dataclass(frozen=True)
 class Paragraph:
-    """A paragraph, its text as given, and all questions on it."""
+    """The text of a paragraph as given, and all questions on it."""
 
     text: str
     questions: tuple[Question, ...]
@@ -67,13 +72,13 @@ class Paragraph:
 
 @dataclasses.dataclass(frozen=True)
 class SquadFile:
-    """What a file holds.
+    """The content of a SQuAD file.
 
     Attributes:
       path: the file.
-      has_impossible: whether it is of v2.0: it says so, or its questions carry
+      has_impossible: true for v2.0: the file says so, or its questions have the key
         `is_impossible`.
-      paragraphs: in file order.
+      paragraphs: the paragraphs, in file order.
     """
 
     path: str
@@ -81,7 +86,7 @@ class SquadFile:
     paragraphs: tuple[Paragraph, ...]
 
     def questions(self) -> Iterator[Question]:
-        """All questions, in file order."""
+        """Yields all questions, in file order."""
         for paragraph in self.paragraphs:
             yield from paragraph.questions
 
@@ -94,8 +99,8 @@ class SquadFile:
         }
 
     def golds(self) -> dict[str, list[str]] | None:
-        """Question id -> gold answers, as scorers want them; None if a question has
-        neither answers nor is marked impossible, as in test sets."""
+        """Question id -> gold answers; None if a question has no answer and is not
+        marked impossible, as in test data."""
         questions = list(self.questions())
         if not all(question.is_labelled for question in questions):
             return None
@@ -112,8 +117,7 @@ class SquadFile:
                 )
 
     def check_all_answerable(self) -> None:
-        """Raises ValueError if a question has no answer in its paragraph (v1.1 has no
-        way to say so)."""
+        """Raises ValueError if a question is impossible, which v1.1 does not know."""
         for question in self.questions():
             if question.is_impossible:
                 raise ValueError(
@@ -128,8 +132,8 @@ def read_squad(path: str | os.PathLike) -> SquadFile:
 
     Raises:
       FileNotFoundError: there is no such file.
-      ValueError: it is not of the format (file and question or place are named), an
-        id comes twice, or there is no question.
+      ValueError: it is not a SQuAD file (file and question or place are named), an id
+        is used twice, or there is no question.
     """
     path = Path(path)
     try:
@@ -167,7 +171,7 @@ def _paragraphs(content: Any, path: str) -> Iterator[Paragraph]:
 
 def _question(value: Any, place: str, path: str) -> Question:
     question_id = _text(value, "id", place)
-    if "\0" in question_id:  # arrays lose those at the end
+    if "\0" in question_id:  # numpy strips it from the end of a string
         raise ValueError(
             f"{place}: 'id' must have no NUL. Received {question_id!r}: change it."
         )

@@ -1,19 +1,19 @@
-"""Paragraphs and questions -> rows: windows of pieces that fit the model.
-
-A paragraph is tokenized once, for all its questions, together with the place of each
-piece in the text as given. So an answer is a range of characters in the file, a range
-of pieces in a row, and the same characters again in a prediction.
+"""Makes rows for SQuAD: a question and a window of its paragraph that fit the model.
 
     [CLS] question [SEP] window of the paragraph [SEP]
 
-The original aligns the text with its pieces anew for every question, by a longest
-common subsequence, and drops the question if that matches too little.
+A paragraph is tokenized once, for all its questions, with the place of each token in
+the text as given. So an answer is a range of characters in the file, a range of tokens
+in a row, and again the same characters in a prediction. (The original aligns text and
+tokens for each question by a longest common subsequence, and drops questions that match
+badly.)
 """
 
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +27,13 @@ Range = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True)
 class WindowSettings:
-    """How paragraphs become windows; lengths in pieces, the original's defaults.
+    """Lengths of windows in tokens, with the original's defaults.
 
     Attributes:
-      max_seq_length: longest row, special pieces included.
-      doc_stride: how far a window starts after the one before it; never so far that
-        pieces between them are left out.
-      max_query_length: longest question; what is longer loses its end.
+      max_seq_length: longest row, special tokens included.
+      doc_stride: from the start of a window to the start of the next; windows leave no
+        gap, so it is at most the length of a window.
+      max_query_length: longest question; longer ones are truncated at the end.
     """
 
     max_seq_length: int = Squad.max_seq_length
@@ -46,7 +46,7 @@ class WindowSettings:
                 raise ValueError(
                     f"{name} must be at least 1. Received {getattr(self, name)}."
                 )
-        least = self.max_query_length + packing.SPECIAL_PIECES_OF_PAIR + 1
+        least = self.max_query_length + packing.SPECIAL_TOKENS_OF_PAIR + 1
         if self.max_seq_length < least:
             raise ValueError(
                 f"max_seq_length={self.max_seq_length} leaves no room for a paragraph "
@@ -54,19 +54,25 @@ class WindowSettings:
                 f"raise it to {least} or more, or shorten questions."
             )
 
+    @classmethod
+    def from_task_config(cls, task_config: Squad) -> "WindowSettings":
+        """Returns the lengths of a task configuration."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: getattr(task_config, name) for name in names})
+
 
 @dataclasses.dataclass
 class ConversionReport:
-    """What became of the questions; filled while rows are made.
+    """Counts of a conversion; filled while rows are made.
 
     Attributes:
-      questions: how many were read.
+      questions: questions read.
       windows: rows made. Training steps count these, not questions.
-      windows_without_answer: windows of answerable questions that do not hold it.
+      windows_without_answer: windows of answerable questions without the answer.
       cut_questions: questions longer than `max_query_length`.
-      empty_paragraphs: questions on a paragraph without a piece.
-      moved_answers: ids of answers that do not stand where the file says, but
-        elsewhere in the paragraph.
+      empty_paragraphs: questions on a paragraph without a token.
+      moved_answers: ids of questions whose answer is elsewhere in the paragraph than
+        the file says.
       lost_answers: ids of questions none of whose answers is in the paragraph; in
         training they make no row.
     """
@@ -80,10 +86,10 @@ class ConversionReport:
     lost_answers: list[str] = dataclasses.field(default_factory=list)
 
     def to_dict(self) -> dict[str, int | list[str]]:
-        """As JSON has it."""
+        """JSON values."""
         return dataclasses.asdict(self)
 
-    def __str__(self):
+    def __str__(self) -> str:
         parts = [f"{self.questions:,} questions in {self.windows:,} windows"]
         counts = {
             "windows without the answer": self.windows_without_answer,
@@ -92,21 +98,21 @@ class ConversionReport:
         }
         parts += [f"{count:,} {name}" for name, count in counts.items() if count]
         ids = {"answers moved": self.moved_answers, "answers lost": self.lost_answers}
-        for name, found in ids.items():
-            if found:
-                dots = ", ..." if len(found) > 3 else ""
-                parts.append(f"{len(found):,} {name} ({', '.join(found[:3])}{dots})")
+        for name, listed in ids.items():
+            if listed:
+                dots = ", ..." if len(listed) > 3 else ""
+                parts.append(f"{len(listed):,} {name} ({', '.join(listed[:3])}{dots})")
         return ", ".join(parts)
 
 
 class TokenizedParagraph:
-    """A paragraph's pieces and where they stand in its text.
+    """The tokens of a paragraph and their places in its text.
 
     Attributes:
-      text: as given.
-      ids: int32 [N].
-      starts, ends: int32 [N], half-open character range of each piece, none of which
-        starts or ends before the piece in front of it.
+      text: the paragraph as given.
+      ids: int32 [N], ids of the tokens.
+      starts: int32 [N], index of each token's first character; never decreasing.
+      ends: int32 [N], index after each token's last character; never decreasing.
     """
 
     def __init__(self, text: str, tokenizer: AlbertTokenizer):
@@ -114,29 +120,27 @@ class TokenizedParagraph:
         self.text = text
         self.ids = np.array(ids, np.int32)
         ranges = np.array(offsets, np.int32).reshape(-1, 2)
-        # A lone "▁" has no character. It ends where the piece before it does, so that
-        # no answer takes in white space, and ends stay sorted, as bisection needs them.
+        # A lone "▁" has no character. It gets the end of the token before it, so that
+        # no answer includes white space and ends stay sorted for the bisection below.
         ranges[ranges[:, 0] == ranges[:, 1], 1] = 0
         self.starts, self.ends = np.maximum.accumulate(ranges, axis=0).T
 
-    def pieces_of(self, characters: Range) -> Range | None:
-        """The pieces that hold any of the characters: half-open range; None: none do,
-        as of characters that the vocabulary drops."""
+    def tokens_of(self, characters: Range) -> Range | None:
+        """Returns the half-open range of tokens that hold any of the characters.
+
+        None: no token does, as of characters that the vocabulary drops.
+        """
         first = int(np.searchsorted(self.ends, characters[0], side="right"))
         end = int(np.searchsorted(self.starts, characters[1], side="left"))
         return (first, end) if first < end else None
 
-    def text_of(self, pieces: Range) -> str:
-        """The text of a half-open range of pieces, letter for letter as given."""
-        return self.text[self.starts[pieces[0]] : self.ends[pieces[1] - 1]]
-
 
 def locate(text: str, answer: Answer) -> Range | None:
-    """Where an answer stands: half-open character range; None: nowhere.
+    """Returns the half-open character range of an answer; None: it is not in the text.
 
-    At its `answer_start` if it is there, as in nearly all of SQuAD. Else the nearest
-    place with the same text (other tools count bytes or UTF-16 units), else the nearest
-    that differs in case and white space alone.
+    That is its `answer_start` if the text is there, as in nearly all of SQuAD; else the
+    nearest place with the same text (other tools count bytes or UTF-16 units), or else
+    the nearest one that differs in case and white space only.
     """
     end = answer.start + len(answer.text)
     if not answer.text.strip():
@@ -152,35 +156,35 @@ def locate(text: str, answer: Answer) -> Range | None:
 
 
 def find_answer(paragraph: TokenizedParagraph, question: Question) -> Range | None:
-    """The pieces of the first gold answer that the paragraph holds; half-open."""
+    """Returns the half-open token range of the first gold answer in the paragraph."""
     for answer in question.answers:
         characters = locate(paragraph.text, answer)
-        if characters and (pieces := paragraph.pieces_of(characters)):
-            return pieces
+        if characters and (tokens := paragraph.tokens_of(characters)):
+            return tokens
     return None
 
 
 @functools.lru_cache(maxsize=64)
 def split_windows(
-    pieces: int, room: int, stride: int
+    tokens: int, room: int, stride: int
 ) -> list[tuple[Range, np.ndarray]]:
-    """Windows over a paragraph, and where each may start an answer.
+    """Cuts a paragraph into windows, and says which tokens each may start an answer at.
 
     Args:
-      pieces: N, in the paragraph; 0 makes one empty window.
-      room: most pieces of a window.
-      stride: pieces from one window's start to the next one's.
+      tokens: N, number of tokens of the paragraph; 0 makes one empty window.
+      room: most tokens of a window.
+      stride: tokens from the start of a window to the start of the next.
     Returns:
-      For each window its half-open range of pieces and bool [pieces in it], whether it
-      is the window that shows the piece in most context: the most pieces on the side
-      that has fewer (original; the longer window, then the earlier one, wins a tie).
+      For each window its half-open range of tokens, and bool [its tokens], true if no
+      other window shows more context of the token: most tokens on the side that has
+      fewer (as the original; ties go to the longer window, then to the earlier one).
     """
-    ranges = [(0, min(pieces, room))]
-    while ranges[-1][1] < pieces:
+    ranges = [(0, min(tokens, room))]
+    while ranges[-1][1] < tokens:
         start = ranges[-1][0] + min(stride, room)
-        ranges.append((start, min(start + room, pieces)))
-    positions = np.arange(pieces)
-    context = np.full((len(ranges), pieces), -1.0)
+        ranges.append((start, min(start + room, tokens)))
+    positions = np.arange(tokens)
+    context = np.full((len(ranges), tokens), -1.0)
     for scores, (start, end) in zip(context, ranges, strict=True):
         inside = positions[start:end]
         nearest = np.minimum(inside - start, end - 1 - inside)
@@ -199,19 +203,20 @@ def make_rows(
     report: ConversionReport,
     for_training: bool,
 ) -> Iterator[dict[str, np.ndarray | bytes | int]]:
-    """Rows of `records.squad_features`, one a window, in file order.
+    """Yields rows of `features.squad_features`, one a window, in file order.
 
-    A window without the answer has it at position 0, [CLS], and is impossible. The
-    original, whose comment says that it throws such windows away, does the same (from
-    XLNet): a v1.1 model learns to point at [CLS], which prediction never chooses.
+    In a window without the answer the answer is at position 0, [CLS], and the row is
+    impossible. The original does the same (from XLNet), although its comment says that
+    it drops such windows: a v1.1 model learns to point at [CLS], which prediction never
+    chooses.
 
     Args:
-      paragraphs: what to convert.
-      tokenizer: of the model.
+      paragraphs: paragraphs with questions.
+      tokenizer: the model's.
       settings: lengths.
-      report: filled while rows are drawn.
-      for_training: whether to leave out questions without an answer to learn; else
-        every question has rows.
+      report: filled while rows are made.
+      for_training: if true, questions without an answer to learn make no row; if
+        false, every question makes rows.
     """
     for paragraph in paragraphs:
         tokenized = TokenizedParagraph(paragraph.text, tokenizer)
@@ -222,7 +227,7 @@ def make_rows(
             report.questions += 1
             report.cut_questions += len(ids) > settings.max_query_length
             report.empty_paragraphs += not len(tokenized.ids)
-            answer = _gold_pieces(tokenized, question, report)
+            answer = _gold_tokens(tokenized, question, report)
             if for_training and answer is None and not question.is_impossible:
                 continue
             rows = _windows_of_question(
@@ -238,23 +243,28 @@ def make_rows(
                 yield row
 
 
-def _gold_pieces(
+def _gold_tokens(
     paragraph: TokenizedParagraph, question: Question, report: ConversionReport
 ) -> Range | None:
     if not question.answers:
         return None
-    pieces = find_answer(paragraph, question)
+    tokens = find_answer(paragraph, question)
     first = question.answers[0]
-    if pieces is None:
+    if tokens is None:
         report.lost_answers.append(question.question_id)
     elif locate(paragraph.text, first) != (first.start, first.start + len(first.text)):
         report.moved_answers.append(question.question_id)
-    return pieces
+    return tokens
 
 
-def _windows_of_question(paragraph, question_ids, tokenizer, settings):
-    """Yields rows without their targets, and each one's range of pieces."""
-    special = packing.SPECIAL_PIECES_OF_PAIR
+def _windows_of_question(
+    paragraph: TokenizedParagraph,
+    question_ids: Sequence[int],
+    tokenizer: AlbertTokenizer,
+    settings: WindowSettings,
+) -> Iterator[tuple[dict[str, Any], Range]]:
+    """Yields rows without targets, each with its range of tokens of the paragraph."""
+    special = packing.SPECIAL_TOKENS_OF_PAIR
     room = settings.max_seq_length - len(question_ids) - special
     first = len(question_ids) + special - 1
     windows = split_windows(len(paragraph.ids), room, settings.doc_stride)
@@ -282,11 +292,13 @@ def _windows_of_question(paragraph, question_ids, tokenizer, settings):
         yield row, (start, end)
 
 
-def _targets(row, window: Range, answer: Range | None) -> dict[str, int]:
-    """Inclusive positions of the answer in the row; 0 if it is not all there."""
+def _targets(
+    row: Mapping[str, Any], window: Range, answer: Range | None
+) -> dict[str, int]:
+    """Inclusive positions of the answer in the row; 0 if a part of it is missing."""
     if answer is None or answer[0] < window[0] or answer[1] > window[1]:
         return {"start_positions": 0, "end_positions": 0, "is_impossible": 1}
-    # The window ends before the last [SEP].
+    # The window is in front of the last [SEP].
     first = len(row["input_ids"]) - 1 - (window[1] - window[0])
     start, end = answer[0] - window[0] + first, answer[1] - 1 - window[0] + first
     return {"start_positions": start, "end_positions": end, "is_impossible": 0}

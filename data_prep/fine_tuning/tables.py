@@ -1,7 +1,7 @@
-"""Tables of text -> examples to classify or to score: .tsv, .csv and .jsonl files.
+"""Reads tables of text (.tsv, .csv and .jsonl files) as examples of one text or two.
 
-A .tsv has no quoting, as GLUE's: a quotation mark is text. A .csv is what the csv
-module reads; a .jsonl has an object a line. Byte order marks and CRLF are fine.
+A .tsv file has no quoting, as GLUE's: a quotation mark is text. A .csv file is read by
+the csv module; a .jsonl file has one object a line. Byte order marks and CRLF are fine.
 """
 
 import csv
@@ -9,25 +9,29 @@ import dataclasses
 import json
 import math
 import os
+import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ON_BAD_ROW = ("error", "skip")
 # Characters of a header in a message: a file of another kind may be one long line.
 _MOST_LISTED = 300
+# The last ones are halves of surrogate pairs.
+_NOT_IN_A_TABLE = re.compile("[\t\r\n\0\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Where a table has what; a name of the header, or an index of a file without one.
+    """The columns of a table: names in its header, or indices if it has none.
 
     Attributes:
       text: the first text.
-      text_pair: the second one; None: a row has one text.
+      text_pair: the second text; None: a row has one text.
       label: the label; None: not needed.
-      index: what a row is called in a submission; None: its number, from 0.
-      header: whether the first line names the columns (not of .jsonl).
+      index: the id of a row in a submission; None: its number, from 0.
+      header: True if the first line names the columns (not of .jsonl).
     """
 
     text: str | int
@@ -42,10 +46,10 @@ class Example:
     """One row of a table.
 
     Attributes:
-      index: what it is called in a submission.
+      index: its id in a submission.
       text: the first text.
-      text_pair: the second one, if the table has one; may be empty.
-      label: as the file has it; None where labels are not read.
+      text_pair: the second text, which may be empty; None: the table has none.
+      label: as the file has it; None: labels are not read.
       place: file and line, for messages.
     """
 
@@ -58,10 +62,34 @@ class Example:
 
 @dataclasses.dataclass
 class Table:
-    """The examples of a file, and how many of its rows were bad."""
+    """The examples of a file, and the number of its bad rows."""
 
     examples: list[Example]
     skipped_rows: int
+
+
+class _BadRow(ValueError):
+    """A row that cannot be read; its message is a problem without file and line."""
+
+
+class _BadRows:
+    """Raises the problem of a bad row with its file and line, or counts the row.
+
+    Attributes:
+      skipped: rows counted.
+    """
+
+    def __init__(self, path: Path, on_bad_row: str):
+        self._path, self._on_bad_row = path, on_bad_row
+        self.skipped = 0
+
+    def add(self, line: int, problem: str) -> None:
+        if self._on_bad_row == "error":
+            raise ValueError(
+                f"{self._path}, line {line}: {problem} Correct the row, or skip such "
+                "rows with --on_bad_row=skip."
+            )
+        self.skipped += 1
 
 
 def read_table(
@@ -70,42 +98,44 @@ def read_table(
     """Reads all rows of a file.
 
     Args:
-      path: the file; its suffix says its kind, anything but .csv and .jsonl being tsv.
-      columns: where it has what.
-      on_bad_row: "error", or "skip" for rows with too few or too many columns, a value
-        that is missing, or bytes that are not UTF-8; they are counted.
+      path: the file; .csv and .jsonl are read as such, any other suffix as tsv.
+      columns: the columns to read.
+      on_bad_row: "error", or "skip" to count rows with too few or too many columns, a
+        missing value, or bytes that are not UTF-8.
     Raises:
       FileNotFoundError: no such file.
-      ValueError: a column is missing, a row is bad (its line is named), or none is.
+      ValueError: a column is missing, a row is bad (its line is named), or no row is
+        left.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}: check the path.")
-    examples, skipped = [], 0
-    for line, row in _rows(path, columns):
-        place = f"{path}, line {line}"
+    if on_bad_row not in ON_BAD_ROW:
+        raise ValueError(
+            f"on_bad_row must be one of {', '.join(ON_BAD_ROW)}. Received "
+            f"{on_bad_row!r}."
+        )
+    examples: list[Example] = []
+    bad = _BadRows(path, on_bad_row)
+    for line, row in _rows(path, columns, bad):
         try:
-            if isinstance(row, ValueError):
-                raise row
+            place = f"{path}, line {line}"
             examples.append(_example(row, columns, place, str(len(examples))))
-        except ValueError as error:
-            if on_bad_row == "error":
-                raise ValueError(
-                    f"{place}: {error} Mend the row, or skip such rows with "
-                    "--on_bad_row=skip."
-                ) from error
-            skipped += 1
+        except _BadRow as error:
+            bad.add(line, str(error))
     if not examples:
         raise ValueError(f"{path} holds no rows: give a file that has some.")
-    return Table(examples, skipped)
+    return Table(examples, bad.skipped)
 
 
-def _example(row: Mapping, columns: Columns, place: str, number: str) -> Example:
-    def value(column, name):
-        found = row.get(column)
-        if found is None:
-            raise ValueError(f"the {name} column {column!r} has no value.")
-        return found if isinstance(found, str) else json.dumps(found)
+def _example(
+    row: Mapping[Any, Any], columns: Columns, place: str, number: str
+) -> Example:
+    def value(column: str | int, name: str) -> str:
+        cell = row.get(column)
+        if cell is None:
+            raise _BadRow(f"the {name} column {column!r} has no value.")
+        return cell if isinstance(cell, str) else json.dumps(cell)
 
     return Example(
         index=number if columns.index is None else value(columns.index, "index"),
@@ -120,32 +150,29 @@ def _example(row: Mapping, columns: Columns, place: str, number: str) -> Example
     )
 
 
-def _rows(path: Path, columns: Columns) -> Iterator[tuple[int, Mapping | ValueError]]:
-    """(line number, its values by column, or what is wrong with it)."""
+def _rows(
+    path: Path, columns: Columns, bad: _BadRows
+) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+    """Yields (line number, values by column) of the rows that can be read."""
     kind = path.suffix.lower()
     if kind == ".jsonl":
-        yield from _json_rows(path)
+        yield from _json_rows(path, bad)
         return
-    lines = _csv_lines(path) if kind == ".csv" else _tsv_lines(path)
-    header = None
+    lines = _csv_lines(path) if kind == ".csv" else _tsv_lines(path, bad)
+    header: Sequence[str | int] | None = None
     for line, values in lines:
-        if isinstance(values, ValueError):
-            yield line, values
-        elif header is None:
+        if header is None:
             header = values if columns.header else list(range(len(values)))
             _check_columns(path, columns, header)
-            if not columns.header:
-                yield line, dict(zip(header, values, strict=True))
-        elif len(values) != len(header):
-            yield (
-                line,
-                ValueError(f"it has {len(values)} columns instead of {len(header)}."),
-            )
+            if columns.header:
+                continue
+        if len(values) != len(header):
+            bad.add(line, f"it has {len(values)} columns instead of {len(header)}.")
         else:
             yield line, dict(zip(header, values, strict=True))
 
 
-def _check_columns(path: Path, columns: Columns, header: list) -> None:
+def _check_columns(path: Path, columns: Columns, header: Sequence[str | int]) -> None:
     for name in ("text", "text_pair", "label", "index"):
         column = getattr(columns, name)
         if column is None:
@@ -163,28 +190,26 @@ def _check_columns(path: Path, columns: Columns, header: list) -> None:
             )
 
 
-def _decoded_lines(path: Path) -> Iterator[tuple[int, str | ValueError]]:
-    """Lines as LF ends them: other characters that end lines are text."""
+def _decoded_lines(path: Path, bad: _BadRows) -> Iterator[tuple[int, str]]:
+    """Yields (line number, line); lines end with LF only, other line ends are text."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError:
-                yield number, ValueError("it is not UTF-8.")
+                bad.add(number, "it is not UTF-8.")
                 continue
             yield number, text.rstrip("\r\n")
 
 
-def _tsv_lines(path: Path) -> Iterator[tuple[int, list[str] | ValueError]]:
-    for number, line in _decoded_lines(path):
-        if isinstance(line, ValueError):
-            yield number, line
-        elif line:
+def _tsv_lines(path: Path, bad: _BadRows) -> Iterator[tuple[int, list[str]]]:
+    for number, line in _decoded_lines(path, bad):
+        if line:
             yield number, line.split("\t")
 
 
-def _csv_lines(path: Path) -> Iterator[tuple[int, list[str] | ValueError]]:
-    """A quoted value may hold line ends: a row is named by its last line."""
+def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yields (number of its last line, values): a quoted value may hold line ends."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         try:
@@ -197,32 +222,57 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str] | ValueError]]:
                 f"{path}, after line {reader.line_num}: it is not UTF-8; convert it."
             ) from error
         except csv.Error as error:
-            # What follows cannot be told from what is broken: none of it is skipped.
+            # No row after this one can be trusted, so none is skipped.
             raise ValueError(
-                f"{path}, line {reader.line_num}: it is not CSV ({error}); mend it, or "
-                "use .jsonl."
+                f"{path}, line {reader.line_num}: it is not CSV ({error}); correct it, "
+                "or use .jsonl."
             ) from error
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Mapping | ValueError]]:
-    for number, line in _decoded_lines(path):
-        if isinstance(line, ValueError) or not line.strip():
-            if line:
-                yield number, line
+def _json_rows(path: Path, bad: _BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in _decoded_lines(path, bad):
+        if not line.strip():
             continue
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            yield number, ValueError(f"it is not JSON ({error}).")
+            bad.add(number, f"it is not JSON ({error}).")
             continue
         if isinstance(row, dict):
             yield number, row
         else:
-            yield number, ValueError("it is not a JSON object.")
+            bad.add(number, "it is not a JSON object.")
 
 
-def label_values(examples: list[Example], labels: list[str] | None) -> list:
-    """What models learn of labels: indices of `labels`, or numbers without them.
+def read_labels(
+    path: str | os.PathLike, columns: Columns, on_bad_row: str = "error"
+) -> list[str]:
+    """Returns the labels of a table to train a classification on, sorted.
+
+    Raises:
+      ValueError: there are fewer than two, or one that no table of predictions can
+        hold; else as `read_table`.
+    """
+    examples = read_table(path, columns, on_bad_row).examples
+    labels = sorted({example.label or "" for example in examples})
+    if len(labels) < 2:
+        raise ValueError(
+            f"{path} has one label only, {labels[0]!r}: there is nothing to learn; "
+            "give rows of at least two, or pass --regression."
+        )
+    for label in labels:
+        if _NOT_IN_A_TABLE.search(label):
+            raise ValueError(
+                f"{path}: the label {label!r} holds a tab, line end or the like, so "
+                "that no table of predictions can name it: rename it."
+            )
+    return labels
+
+
+def label_values(
+    examples: Sequence[Example], labels: Sequence[str] | None
+) -> list[float]:
+    """Labels as a model learns them: indices into `labels`, or numbers if it is None.
 
     Raises:
       ValueError: a label is not one of `labels`, or not a number; its line is named.
@@ -237,15 +287,15 @@ def label_values(examples: list[Example], labels: list[str] | None) -> list:
         else:
             raise ValueError(
                 f"{example.place}: the label {example.label!r} is none of "
-                f"{', '.join(map(repr, labels))}: mend it, or train on a file that has "
-                "it."
+                f"{', '.join(map(repr, labels))}: correct it, or train on a file that "
+                "has it."
             )
     return values
 
 
 def _number(example: Example) -> float:
     try:
-        value = float(example.label)
+        value = float(example.label or "")
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

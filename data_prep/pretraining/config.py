@@ -1,36 +1,40 @@
-"""Settings of pretraining rows, and the random generators that follow from them."""
+"""Configuration of pretraining rows, and the random generators that follow from it."""
 
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
+from albert_tf.records.features import Features, pretraining_features
 from albert_tf.text import packing
 from data_prep.pretraining.masking import MaskingConfig
 
-# What a row's two segments are (Table 5 of the paper), and what labels 0 and 1 mean.
+# The pair objectives (Table 5 of the paper), and the meanings of labels 0 and 1.
 PAIR_OBJECTIVES = {
-    # Consecutive text, swapped in half of the rows: ALBERT's own.
+    # Consecutive text, swapped in half of the rows, as in ALBERT.
     "sop": ("in order", "swapped"),
-    # Half of the second segments are text of another document: BERT's.
+    # Half of the second segments are text of another document, as in BERT.
     "nsp": ("next", "random"),
     # Consecutive text, always in order.
     "none": ("in order", "unused"),
 }
 
-# What a random generator is for; a part of its key.
+# The purpose of a random generator, a part of its key.
 ROWS, ASSIGNMENT, SHUFFLE = range(3)
 
 
 @dataclass(frozen=True)
 class PretrainingDataConfig:
-    """Settings of pretraining rows; the flags of the same names set them.
+    """Configuration of pretraining rows; the flags of the same names set it.
 
     Attributes:
-      max_seq_length: S, pieces in a row, [CLS], [SEP] and padding included.
+      max_seq_length: length of a row in tokens, [CLS], [SEP] and padding included.
       short_seq_prob: share of rows that are made shorter, to a random length.
-      dupe_factor: how often each document is used, with other pairs and masks.
-      random_seed: with the text, decides every byte that is written.
-      pair_objective: a key of PAIR_OBJECTIVES.
+      dupe_factor: times each document is used, with other pairs and masks.
+      random_seed: same seed, text and configuration: same bytes in the output.
+      pair_objective: the two segments of a row. sop: consecutive text, swapped in half
+        of the rows. nsp: the second one is of another document in half of the rows.
+        none: consecutive text in order.
       masking: how rows are masked.
     """
 
@@ -38,11 +42,13 @@ class PretrainingDataConfig:
     short_seq_prob: float = 0.1
     dupe_factor: int = 40
     random_seed: int = 12345
-    pair_objective: str = "sop"
+    pair_objective: str = field(
+        default="sop", metadata={"choices": tuple(sorted(PAIR_OBJECTIVES))}
+    )
     masking: MaskingConfig = field(default_factory=MaskingConfig)
 
     def __post_init__(self):
-        smallest = packing.SPECIAL_PIECES_OF_PAIR + 2
+        smallest = packing.SPECIAL_TOKENS_OF_PAIR + 2
         if self.max_seq_length < smallest:
             raise ValueError(
                 f"max_seq_length must be at least {smallest} ([CLS] a [SEP] b [SEP]). "
@@ -68,19 +74,30 @@ class PretrainingDataConfig:
             )
 
     @property
-    def max_text_pieces(self) -> int:
-        """Pieces of a row that are text: both segments together."""
-        return self.max_seq_length - packing.SPECIAL_PIECES_OF_PAIR
+    def max_text_tokens(self) -> int:
+        """Tokens of a row that are text: both segments together."""
+        return self.max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
 
-    def settings(self) -> dict[str, int | float | bool]:
-        """All settings under the names of their flags, fit for JSON."""
+    @property
+    def features(self) -> Features:
+        """Features of the rows on disk."""
+        return pretraining_features(
+            self.max_seq_length, self.masking.max_predictions_per_seq
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all values under the names of their flags, fit for JSON."""
         values = asdict(self)
         return values | values.pop("masking")
 
     def rng(self, purpose: int, *key: int) -> np.random.Generator:
-        """A generator for one purpose and at most two numbers, apart from all others.
+        """Makes a generator that is independent of all with another purpose or key.
 
-        Philox is counter-based: each key below starts 2**64 draws from the next one.
+        Philox is counter-based: each key starts 2**64 draws from the next one.
+
+        Args:
+          purpose: ROWS, ASSIGNMENT or SHUFFLE.
+          *key: at most two numbers.
         """
         counter = [0, purpose, *key, *[0] * (2 - len(key))]
         bits = np.random.Philox(key=self.random_seed, counter=counter)

@@ -1,46 +1,46 @@
-"""What a run would make, predicted from a sample of the text."""
+"""Predicts the rows and bytes of a run from a sample of the text."""
 
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from data_prep.corpus.files import Part
-from data_prep.corpus.input_splits import divide, look_at
+from albert_tf.records.encoding import frame_rows
+from data_prep.corpus.files import Part, divide, part_bytes, stat_files
 from data_prep.corpus.statistics import Statistics
-from data_prep.corpus.tokenize import check_text, encode_parts
+from data_prep.corpus.tokenize import Encoder, check_text, encode_parts
 from data_prep.corpus.tokenized_corpus import TokenizedCorpus, cut_blocks
-from data_prep.parallel import Task, Workers
+from data_prep.parallel import Call, Workers, progress_bar
 from data_prep.pretraining.config import ROWS, PretrainingDataConfig
-from data_prep.pretraining.job import Job
+from data_prep.pretraining.job import PretrainingDataJob
+from data_prep.pretraining.output_files import table_line
 from data_prep.pretraining.rows import make_rows
 from data_prep.pretraining.shards import choose_block_size
-from data_prep.pretraining.shuffle import RowMaker
-from data_prep.progress import progress_bar
 
-# So many groups of parts are read, spread evenly over the text, and of a file that
-# cannot be divided so many bytes: 64 MB of a large text, all of a small one.
+# Number of groups of parts that are read, spread evenly over the text, and bytes read
+# of a file that cannot be divided: 64 MB of a large text, all of a small one.
 _SAMPLES = 16
 _BYTES_PER_SAMPLE = 1 << 22
-# Duplicates of a short text that are made come to so many bytes of text, so that the
-# random draws of few rows do not matter.
+# Bytes of text that are made into rows, duplicates included, so that the random draws
+# of a few rows do not matter for a short text.
 _BYTES_WITH_DUPLICATES = 1 << 22
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """What a part of the text came to.
+    """Measurements of a part of the text.
 
     Attributes:
       read: bytes of input.
       statistics: of the text.
-      rows, record_bytes: of a duplicate, on average.
-      text_seconds, row_seconds: processor time; rows of a duplicate, on average.
+      rows, record_bytes: of one duplicate, on average.
+      text_seconds: processor time of tokenization.
+      row_seconds: processor time of the rows of one duplicate, on average.
     """
 
     read: int
@@ -51,32 +51,36 @@ class _Sample:
     row_seconds: float
 
 
-class _AnyText:
-    """Stands in for text of other documents, of which only the length matters here."""
+class _BlockText:
+    """An `OtherText` that draws from the block itself, since only lengths matter."""
 
     def __init__(self, block: TokenizedCorpus):
         self._ids = block.ids
 
-    def draw(self, document, pieces, inside, rng) -> np.ndarray:
-        return self._ids[:pieces]
+    def draw(
+        self, document: int, tokens: int, inside: bool, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Returns text of about the wanted length."""
+        return self._ids[:tokens]
 
 
-def estimate(job: Job) -> dict[str, Any]:
-    """Predicts rows and bytes of all of a job's outputs; writes nothing.
+def estimate(job: PretrainingDataJob) -> dict[str, Any]:
+    """Predicts rows and bytes of all outputs of a job; writes nothing.
 
-    Sampled text is read and made into rows as the job would. Few of the duplicates are
-    made, since they differ by their random draws only.
+    Sampled text is read and made into rows as in the job. Only a few of the duplicates
+    are made, since they differ by their random draws only.
 
     Returns:
-      JSON values. Counts are of the whole set of outputs and rounded.
+      JSON values. Counts are of all outputs and rounded.
     Raises:
-      ValueError, OSError: as `make_pretraining_data` about its input.
+      ValueError: bad text, or none.
+      OSError: a file cannot be read.
     """
-    files = look_at(job.input_paths)
+    files = stat_files(job.input_paths)
     total = sum(file.size for file in files)
     groups = divide(files, job.text_config.input_format)
-    sizes = np.array([sum(part.end - part.start for part in g) for g in groups])
-    # Bytes of the whole text that each group speaks for.
+    sizes = np.array([part_bytes(group) for group in groups])
+    # Bytes of the whole text that each group represents.
     weights = sizes
     if len(groups) > _SAMPLES:
         places = (np.arange(_SAMPLES) + 0.5) * total / _SAMPLES
@@ -88,10 +92,10 @@ def estimate(job: Job) -> dict[str, Any]:
 
 
 def _take_samples(
-    job: Job, groups: Sequence[Sequence[Part]], total: int
+    job: PretrainingDataJob, groups: Sequence[Sequence[Part]], total: int
 ) -> list[_Sample]:
-    tasks = iter(
-        Task(sample_group, (group, total, len(job.outputs.paths), place), place)
+    calls = iter(
+        Call(sample_group, (group, total, len(job.outputs.paths), place), place)
         for place, group in enumerate(groups)
     )
     samples: list = [None] * len(groups)
@@ -100,25 +104,29 @@ def _take_samples(
         progress_bar(len(groups), "sample", "text") as bar,
     ):
 
-        def done(task: Task, sample: _Sample) -> None:
-            samples[task.note] = sample
+        def done(call: Call, sample: _Sample) -> None:
+            samples[call.note] = sample
             bar.update()
 
         workers.share((job.encoder(folder=""), job.config))
-        workers.run(lambda: next(tasks, None), done)
+        workers.run(lambda: next(calls, None), done)
     return samples
 
 
 def sample_group(
-    shared: tuple, parts: Sequence[Part], total_bytes: int, shards: int, number: int
+    shared: tuple[Encoder, PretrainingDataConfig],
+    parts: Sequence[Part],
+    total_bytes: int,
+    shards: int,
+    number: int,
 ) -> _Sample:
     """Reads parts of files, or the beginning of a packed one, and makes their rows.
 
     Args:
-      shared: what encodes the text, and the settings of rows.
-      parts: what to read.
+      shared: (Encoder, PretrainingDataConfig).
+      parts: the parts to read.
       total_bytes: of the whole text.
-      shards: files to be written.
+      shards: number of files to be written.
       number: of the sample, for its random draws.
     """
     encoder, config = shared
@@ -130,42 +138,51 @@ def sample_group(
         nonlocal read
         read += size
 
-    maker = RowMaker(encoder.tokenizer, config, text=None)
     rng = config.rng(ROWS, number)
     for segment in encode_parts(encoder, parts, text, count):
         began = time.process_time()
-        pieces = text.pieces * total_bytes // max(read, 1)
-        rows_per_block = choose_block_size(pieces, config, shards)
+        tokens = text.pieces * total_bytes // max(read, 1)
+        rows_per_block = choose_block_size(tokens, config, shards)
         for block in _blocks(segment.corpus, config, rows_per_block):
             for _ in range(duplicates):
-                others = _AnyText(block)
-                made = make_rows(block, maker.tokenizer, config, rng, rows, others)
-                record_bytes += len(maker.frame(made)[0])
+                others = _BlockText(block)
+                made = make_rows(block, encoder.tokenizer, config, rng, rows, others)
+                record_bytes += len(frame_rows(made, config.features)[0])
         row_seconds += time.process_time() - began
         if read >= _BYTES_PER_SAMPLE:
             break
     text_seconds = time.process_time() - started - row_seconds
-    means = np.array([rows.rows, record_bytes, row_seconds]) / duplicates
-    return _Sample(read, text, *means[:2], text_seconds, means[2])
+    return _Sample(
+        read,
+        text,
+        rows.rows / duplicates,
+        record_bytes / duplicates,
+        text_seconds,
+        row_seconds / duplicates,
+    )
 
 
 def _blocks(
     corpus: TokenizedCorpus, config: PretrainingDataConfig, rows_per_block: int
 ) -> Iterator[TokenizedCorpus]:
     offsets = corpus.sentence_offsets, corpus.document_offsets
-    for bounds in cut_blocks(*offsets, config.max_text_pieces, rows_per_block):
+    for bounds in cut_blocks(*offsets, config.max_text_tokens, rows_per_block):
         yield corpus.block(*bounds)
 
 
 def _project(
-    job: Job, samples: Sequence[_Sample], weights: Sequence[float], total: int
+    job: PretrainingDataJob,
+    samples: Sequence[_Sample],
+    weights: Sequence[float],
+    total: int,
 ) -> dict[str, Any]:
+    """Projects samples onto the whole text; see `estimate`."""
     text = Statistics()
     for sample in samples:
         text.merge(sample.statistics)
     check_text(text, job.text_config)
 
-    def projected(value) -> float:
+    def projected(value: Callable[[_Sample], float]) -> float:
         return sum(
             value(sample) * weight / max(sample.read, 1)
             for sample, weight in zip(samples, weights, strict=True)
@@ -202,9 +219,5 @@ def _free_disk(path: str) -> int:
 
 
 def estimate_table(prediction: Mapping[str, Any]) -> str:
-    """The prediction as text, a line a number."""
-    return "\n".join(
-        f"{name.replace('_', ' '):<32}"
-        + (f"{value:.2%}" if name.endswith("_share") else f"{value:,}")
-        for name, value in prediction.items()
-    )
+    """Formats a prediction as text, a line a number."""
+    return "\n".join(table_line(*item) for item in prediction.items())

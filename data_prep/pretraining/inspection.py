@@ -1,4 +1,4 @@
-"""Pretraining records as a person reads them, and checked against their contract."""
+"""Shows pretraining records to people and checks them against their contract."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.records.reader import read_batches
 from albert_tf.records.sidecar import read_metadata
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.pretraining.config import PAIR_OBJECTIVES
@@ -18,7 +17,7 @@ Rows = Mapping[str, np.ndarray]
 
 
 class Problem(NamedTuple):
-    """What is wrong with a row, counted from 0."""
+    """A row, counted from 0, and the rule that it breaks."""
 
     row: int
     text: str
@@ -27,28 +26,28 @@ class Problem(NamedTuple):
 def describe_row(
     row: Rows, metadata: Mapping[str, Any], tokenizer: AlbertTokenizer | None = None
 ) -> str:
-    """A row as text: lengths, label, and both segments, a masked piece in braces.
+    """Formats a row as text: lengths, label, both segments, predictions in braces.
 
-    Pieces to predict: `{cat>[MASK]}` was cat before it was masked, `{cat>dog}` was
+    Tokens to predict: `{cat>[MASK]}` was cat before it was masked, `{cat>dog}` was
     replaced at random, `{cat>cat}` was left as it was.
 
     Args:
       row: features of one row, without a leading dimension.
-      metadata: its file's sidecar.
-      tokenizer: turns ids into pieces; without it ids are shown.
+      metadata: the sidecar of its file.
+      tokenizer: turns ids into tokens; without it ids are shown.
     """
-    name = tokenizer.id_to_piece if tokenizer else str
-    pieces = [name(piece) for piece in row["input_ids"].tolist()]
+    name = tokenizer.id_to_token if tokenizer else str
+    tokens = [name(token_id) for token_id in row["input_ids"].tolist()]
     predicted = int(row["masked_lm_weights"].sum())
     positions = row["masked_lm_positions"][:predicted].tolist()
     for position, label in zip(positions, row["masked_lm_ids"].tolist(), strict=False):
-        pieces[position] = f"{{{name(label)}>{pieces[position]}}}"
+        tokens[position] = f"{{{name(label)}>{tokens[position]}}}"
     real = int(row["input_mask"].sum())
     second = real - int(row["segment_ids"].sum())
     label = int(row["next_sentence_labels"].item())
     meaning = PAIR_OBJECTIVES[metadata.get("pair_objective", "sop")][label]
-    lines = [f"{real} pieces, {predicted} to predict, label {label} ({meaning})"]
-    for segment, part in (("A", pieces[:second]), ("B", pieces[second:real])):
+    lines = [f"{real} tokens, {predicted} to predict, label {label} ({meaning})"]
+    for segment, part in (("A", tokens[:second]), ("B", tokens[second:real])):
         lines.extend(
             textwrap.wrap(
                 " ".join(part),
@@ -65,15 +64,19 @@ def describe_row(
 def find_problems(
     path: str, tokenizer: AlbertTokenizer | None = None
 ) -> Iterator[Problem]:
-    """Yields what of a record file breaks its contract, at most one text a row.
+    """Yields the rows of a record file that break its contract, each once.
 
     Args:
-      path: the file; its sidecar lies beside it.
-      tokenizer: the vocabulary, to check its own special pieces; without it they must
-        be the same in all rows.
+      path: the file, with its sidecar beside it.
+      tokenizer: the vocabulary, to check its special tokens; without it they must be
+        the same in all rows.
     Raises:
-      FileNotFoundError, ValueError: no such file or sidecar, or one of another kind.
+      FileNotFoundError: there is no such file or sidecar.
+      ValueError: the sidecar or vocabulary does not fit the file.
     """
+    # Loads TensorFlow, which data preparation does without until here.
+    from albert_tf.records.reader import read_batches
+
     metadata = read_metadata(path)
     if tokenizer is not None:
         for key, value in tokenizer.metadata().items():
@@ -82,20 +85,19 @@ def find_problems(
                     f"{path} was made with {key}={metadata[key]}, but the vocabulary "
                     f"given has {value}: give the one that made it."
                 )
-    special = None
+    special: tuple[int, int, int | None] | None = None
     if tokenizer is not None:
         special = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
     count = 0
     try:
         for batch in read_batches(path, _ROWS_AT_ONCE):
             special = special or _special_ids(batch)
-            checks = _checks(batch, metadata["vocab_size"], special)
-            found = {}
-            for text, is_bad in checks:
+            problems: dict[int, str] = {}
+            for text, is_bad in _checks(batch, metadata["vocab_size"], special):
                 for row in np.flatnonzero(is_bad).tolist():
-                    found.setdefault(row, text)
-            for row in sorted(found):
-                yield Problem(count + row, found[row])
+                    problems.setdefault(row, text)
+            for row in sorted(problems):
+                yield Problem(count + row, problems[row])
             count += len(batch["input_ids"])
     except ValueError as error:
         yield Problem(count, str(error))
@@ -105,7 +107,7 @@ def find_problems(
 
 
 def _special_ids(rows: Rows) -> tuple[int, int, int | None]:
-    """[CLS], [SEP] and padding, as the first row has them."""
+    """Returns [CLS] and [SEP] of the first row; padding is not known from it."""
     last = int(rows["input_mask"][0].sum()) - 1
     ids = rows["input_ids"][0]
     return int(ids[0]), int(ids[last]), None
@@ -114,14 +116,14 @@ def _special_ids(rows: Rows) -> tuple[int, int, int | None]:
 def _checks(
     rows: Rows, vocab_size: int, special: tuple[int, int, int | None]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields (rule that is broken, bool [R]: by which rows)."""
+    """Yields (message about a broken rule, bool [R]: whether a row breaks it)."""
     ids, mask, segments = rows["input_ids"], rows["input_mask"], rows["segment_ids"]
     boundary, weights = rows["token_boundary"], rows["masked_lm_weights"]
     positions, labels = rows["masked_lm_positions"], rows["masked_lm_ids"]
     cls_id, sep_id, pad_id = special
     place = np.arange(len(ids))
     length = mask.sum(axis=1)
-    # Indices of both [SEP], as the segments tell.
+    # Indices of both [SEP], from the segments.
     last = np.clip(length - 1, 0, ids.shape[1] - 1)
     middle = np.clip(length - segments.sum(axis=1) - 1, 0, ids.shape[1] - 1)
 
@@ -139,12 +141,12 @@ def _checks(
         | (ids[place, last] != sep_id),
     )
     if pad_id is not None:
-        yield "padding is not the padding piece", _any((mask == 0) & (ids != pad_id))
+        yield "padding is not the padding token", _any((mask == 0) & (ids != pad_id))
     yield (
         "token_boundary is not 0 or 1, or is not 0 in padding",
         _any((boundary < 0) | (boundary > mask)),
     )
-    yield "no piece is to be predicted", weights.sum(axis=1) < 1
+    yield "no token is to be predicted", weights.sum(axis=1) < 1
     yield "masked_lm_weights are not ones, then zeros", ~_is_ones_then_zeros(weights)
     used = weights > 0
     yield (
@@ -171,11 +173,12 @@ def _checks(
 
 
 def _any(is_bad: np.ndarray) -> np.ndarray:
+    """Returns bool [R]: True for rows with any bad value."""
     return is_bad.any(axis=1)
 
 
 def _is_ones_then_zeros(values: np.ndarray) -> np.ndarray:
-    """Which rows are; bool [R]."""
+    """Returns bool [R]: True for rows of ones, then zeros."""
     return ((values == 0) | (values == 1)).all(axis=1) & (
         np.diff(values, axis=1) <= 0
     ).all(axis=1)

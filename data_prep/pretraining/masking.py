@@ -1,36 +1,40 @@
-"""Whole-word n-gram masks for many rows at once.
+"""Masks n-grams of whole words in many rows at once.
 
 ALBERT (section 4.1) masks runs of up to three whole words, a run of n words with
-p(n) = (1/n) / (1 + 1/2 + 1/3), and replaces their pieces as BERT does: 80 % by [MASK],
-10 % left as they are, 10 % by a random piece.
+p(n) = (1/n) / (1 + 1/2 + 1/3), and replaces their tokens as BERT does: 80 % by [MASK],
+10 % left as they are, 10 % by a random token.
 
-The original draws row by row in Python loops; here all rows of a block take their
-next draw together, in numpy, which makes the same choices about fifty times faster.
-Two things differ on purpose: an n-gram never leaves its segment, and the random pieces
-are ordinary ones, never control symbols.
+The original draws row by row in Python loops. Here all rows of a block take their next
+draw together in numpy, which makes the same choices about fifty times faster. Two
+things differ on purpose: an n-gram never leaves its segment, and the random tokens are
+ordinary ones, never control symbols.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-# What becomes of a chosen piece, and the cumulated shares of all but the last.
+# The replacements of a chosen token, and the cumulative shares of all but the last.
 REPLACEMENTS = ("mask", "kept", "random")
 _REPLACEMENT_BOUNDS = (0.8, 0.9)
 
 
 @dataclass(frozen=True)
 class MaskingConfig:
-    """How rows are masked.
+    """Configuration of masking; the flags of the same names set it.
+
+    The original counts [CLS] and [SEP] as tokens of a row when it takes the share
+    `masked_lm_prob`. So does this, and the original's values (512 tokens: 77
+    predictions) carry over.
 
     Attributes:
-      max_predictions_per_seq: P, at most so many pieces of a row are masked.
-      masked_lm_prob: wanted share of a row's pieces, [CLS] and [SEP] counted as in the
-        original, so that its settings (512 pieces: 77 predictions) carry over.
-      ngram: longest run, in words.
-      favor_shorter_ngram: p(n) is proportional to 1/n; if False the same weights are
-        given out in reverse, so that long runs are likelier.
-      do_whole_word_mask: a word is masked whole; if False every piece is a word.
+      max_predictions_per_seq: largest number of masked tokens in a row.
+      masked_lm_prob: share of a row's tokens to mask, up to the maximum.
+      ngram: longest run of words that is masked together.
+      favor_shorter_ngram: probability of a run of n words is proportional to 1/n; if
+        false, the same weights are used in reverse.
+      do_whole_word_mask: mask all tokens of a word; if false, each token counts as a
+        word.
     """
 
     max_predictions_per_seq: int = 20
@@ -47,12 +51,12 @@ class MaskingConfig:
                 )
         if not 0.0 < self.masked_lm_prob < 1.0:
             raise ValueError(
-                "masked_lm_prob is a share of the pieces, between 0 and 1, e.g. 0.15. "
+                "masked_lm_prob is a share of the tokens, between 0 and 1, e.g. 0.15. "
                 f"Received {self.masked_lm_prob}."
             )
 
     def ngram_probabilities(self) -> np.ndarray:
-        """Probability of 1, 2, ... `ngram` words; float64 [ngram]."""
+        """Returns the probabilities of 1, 2, ... `ngram` words; float64 [ngram]."""
         weights = 1.0 / np.arange(1, self.ngram + 1)
         if not self.favor_shorter_ngram:
             weights = weights[::-1]
@@ -61,18 +65,18 @@ class MaskingConfig:
 
 @dataclass(frozen=True)
 class MaskedRows:
-    """Masked rows and counts of what was drawn.
+    """Masked rows and counts of the draws.
 
     Attributes:
-      input_ids: [R, S], the rows with their masked pieces replaced.
+      input_ids: [R, S], the rows with their masked tokens replaced.
       masked_lm_positions: int32 [R, P], masked columns in rising order, then zeros.
-      masked_lm_ids: int32 [R, P], the pieces that stood there, then zeros.
+      masked_lm_ids: int32 [R, P], the original tokens there, then zeros.
       masked_lm_weights: float32 [R, P], 1.0 for each of them, then 0.0.
       ngrams_drawn: int64 [ngram], draws of 1, 2, ... words.
-      ngrams_placed: int64 [ngram], runs of 1, 2, ... words that were masked. Fewer and
-        shorter: a run is cut at its segment's end and by what is left of the budget,
-        and dropped where it meets a masked word.
-      replacements: int64 [3], masked pieces by what became of them (REPLACEMENTS).
+      ngrams_placed: int64 [ngram], runs of 1, 2, ... words that were masked. They are
+        fewer and shorter, since a run is cut at its segment's end and to the rest of
+        the budget, and dropped if it meets a masked word.
+      replacements: int64 [3], masked tokens by their replacement (REPLACEMENTS).
     """
 
     input_ids: np.ndarray
@@ -89,7 +93,7 @@ class _Words:
     """The words of all rows, in reading order; W words in R rows.
 
     Attributes:
-      begin: int64 [W + 1], a word's first piece, counting text pieces of all rows.
+      begin: int64 [W + 1], a word's first token, counting text tokens of all rows.
       segment_end: int64 [W], index of the first word after the word's segment.
       first: int64 [R], index of a row's first word.
       count: int64 [R], words of a row.
@@ -102,7 +106,7 @@ class _Words:
 
 
 def segment_starts(is_text: np.ndarray) -> np.ndarray:
-    """Marks the first piece of each segment, a segment being a run of text pieces.
+    """Marks the first token of each segment, a segment being a run of text tokens.
 
     Args:
       is_text: bool [R, S], False for [CLS], [SEP] and padding.
@@ -124,17 +128,17 @@ def mask_rows(
     ordinary_ids: np.ndarray,
     rng: np.random.Generator,
 ) -> MaskedRows:
-    """Chooses whole-word n-grams and replaces their pieces.
+    """Chooses n-grams of whole words and replaces their tokens.
 
     Args:
       input_ids: int [R, S], packed rows.
       is_text: bool [R, S], False for [CLS], [SEP] and padding, which are never masked
         and end a segment.
-      word_starts: bool [R, S], True where a piece starts a word. The first piece of a
+      word_starts: bool [R, S], True where a token starts a word. The first token of a
         segment always does.
       config: how to mask.
       mask_id: id of [MASK].
-      ordinary_ids: int [K], pieces that may be drawn as random replacements.
+      ordinary_ids: int [K], tokens that may be drawn as random replacements.
       rng: the only source of randomness.
     Returns:
       The rows, [R, S] and [R, P]. Every row that has text has a prediction.
@@ -180,11 +184,11 @@ def _maskable_words(
     starts: np.ndarray,
     budget: np.ndarray,
 ) -> _Words:
-    """Words by which every row can be masked.
+    """Finds words so that every row can be masked.
 
-    Where not one word of a row fits its budget (text without spaces, or a row of a
-    few pieces), each piece of that row counts as a word: a row without a prediction
-    would teach nothing.
+    If no word of a row fits its budget (text without spaces, or a row of a few tokens),
+    each token of that row counts as a word: a row without a prediction would teach
+    nothing.
     """
     words = _find_words(is_text, segment_first, starts)
     rows = np.repeat(np.arange(len(is_text)), words.count)
@@ -199,7 +203,7 @@ def _maskable_words(
 def _find_words(
     is_text: np.ndarray, segment_first: np.ndarray, starts: np.ndarray
 ) -> _Words:
-    """Reads the words off the marks of their first pieces."""
+    """Finds the words from the marks of their first tokens."""
     first_words = np.flatnonzero(segment_first[starts])
     count = starts.sum(axis=1)
     segment_bounds = np.append(first_words, count.sum())
@@ -217,22 +221,21 @@ def _choose_ngrams(
     """Picks disjoint n-grams of whole words until each row's budget is used up.
 
     All rows draw together, once a round: the next word in the row's own random order,
-    and how many words the n-gram that starts there shall have. It is shortened to the
-    segment and to the rest of the budget; it is dropped if nothing is left or if it
-    meets a word that is chosen already. A row ends with its budget or its words.
+    and the number of words of the n-gram that starts there. It is placed if it fits
+    (`_fit_ngrams`). A row ends with its budget or its words.
 
     Args:
       words: W words of R rows.
-      budget: int [R], upper bound on chosen pieces of a row.
+      budget: int [R], upper bound on chosen tokens of a row.
       config: the distribution of n.
       rng: the only source of randomness.
     Returns:
       (chosen, drawn, placed): bool [W], and counts of n = 1, 2, ..., int64 [ngram].
     """
-    cumulated = np.cumsum(config.ngram_probabilities())[:-1]
+    cumulative = np.cumsum(config.ngram_probabilities())[:-1]
     drawn = np.zeros(config.ngram, np.int64)
     placed = np.zeros(config.ngram, np.int64)
-    # A word beyond the last, so that a look past an n-gram's end needs no bound.
+    # Longer than the words, so that a look past the end of an n-gram needs no bound.
     chosen = np.zeros(len(words.segment_end) + config.ngram, bool)
     left = budget.copy()
     # Each row's words, shuffled in place (Fisher-Yates) only as far as a row gets.
@@ -245,17 +248,13 @@ def _choose_ngrams(
         swapped = next_place + (rng.random(len(active)) * rest).astype(np.int64)
         begin = order[swapped]
         order[swapped] = order[next_place]
-
-        size = 1 + np.searchsorted(cumulated, rng.random(len(active)), side="right")
+        size = 1 + np.searchsorted(cumulative, rng.random(len(active)), side="right")
         drawn += np.bincount(size, minlength=config.ngram + 1)[1:]
-        end = np.minimum(begin + size, words.segment_end[begin])
-        limit = words.begin[begin] + left[active]
-        for _ in range(config.ngram):
-            end -= words.begin[end] > limit
-        free = end > begin
-        for offset in range(config.ngram):
-            free &= ~(chosen[begin + offset] & (begin + offset < end))
-        rows, begin, end = active[free], begin[free], end[free]
+
+        end, is_free = _fit_ngrams(
+            words, begin, size, left[active], chosen, config.ngram
+        )
+        rows, begin, end = active[is_free], begin[is_free], end[is_free]
         placed += np.bincount(end - begin, minlength=config.ngram + 1)[1:]
         left[rows] -= words.begin[end] - words.begin[begin]
         for offset in range(config.ngram):
@@ -267,7 +266,45 @@ def _choose_ngrams(
     return chosen[: len(words.segment_end)], drawn, placed
 
 
-def _scatter(shape, rows, slots, values, dtype) -> np.ndarray:
+def _fit_ngrams(
+    words: _Words,
+    begin: np.ndarray,
+    size: np.ndarray,
+    left: np.ndarray,
+    chosen: np.ndarray,
+    longest: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shortens n-grams to their segments and to the rest of their rows' budgets.
+
+    Args:
+      words: all words.
+      begin: int64 [A], first word of the n-gram of each active row.
+      size: int64 [A], number of words drawn.
+      left: int [A], tokens left of the row's budget.
+      chosen: bool [W + longest], words that are chosen already.
+      longest: upper bound on `size`.
+    Returns:
+      (end, is_free): int64 [A], the word after each n-gram; bool [A], whether anything
+      is left of it and no word of it is chosen.
+    """
+    end = np.minimum(begin + size, words.segment_end[begin])
+    limit = words.begin[begin] + left
+    for _ in range(longest):
+        end -= words.begin[end] > limit
+    is_free = end > begin
+    for offset in range(longest):
+        is_free &= ~(chosen[begin + offset] & (begin + offset < end))
+    return end, is_free
+
+
+def _scatter(
+    shape: tuple[int, int],
+    rows: np.ndarray,
+    slots: np.ndarray,
+    values: np.ndarray | float,
+    dtype: type,
+) -> np.ndarray:
+    """Returns zeros of a shape, with values at (row, slot)."""
     array = np.zeros(shape, dtype)
     array[rows, slots] = values
     return array

@@ -1,20 +1,24 @@
-"""The files to write: their names, which of them are ours, and which are finished."""
+"""The record files of a run: their names, the finished ones, and the report on them."""
 
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from albert_tf.records.sidecar import read_metadata, shard_paths, sidecar_path
+from data_prep.corpus.files import make_writable_folder
+from data_prep.corpus.statistics import Statistics
+
+# A larger share of unknown tokens means that vocabulary and text do not fit.
+MAX_UNKNOWN_SHARE = 0.02
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """A set of record files, some of which this run makes.
+    """All record files of a text, some of which this run makes.
 
     Attributes:
-      paths: all files of the set.
+      paths: all files.
       first, end: half-open range of those that this run makes.
     """
 
@@ -32,20 +36,28 @@ class Outputs:
         """The files that this run makes."""
         return self.paths[self.first : self.end]
 
+    @property
+    def report_path(self) -> str:
+        """The report's file, which lies beside the first record file."""
+        name = "report.json"
+        if len(self.own) < len(self.paths):
+            name = f"report-{self.first:05d}-{self.end:05d}.json"
+        return os.path.join(os.path.dirname(self.paths[0]), name)
+
     def all_finished(self) -> bool:
-        """Whether every file of the set is there, whoever made it."""
+        """Tells whether every file is there, also those of other runs."""
         return all(map(is_finished, self.paths))
 
 
 def expand_outputs(outputs: str, shard_range: str = "", check: bool = True) -> Outputs:
-    """Reads names of files, and proves that they can be written.
+    """Parses names of files, and proves that they can be written.
 
-    It is called before the work starts, which may take hours.
+    Call it before the work starts, which may take hours.
 
     Args:
       outputs: a comma list of files, or of NAME@N for `NAME-00000-of-N` and so on.
       shard_range: FIRST:END, half-open, of the files to make; empty for all.
-      check: False to make no folder and try nothing.
+      check: False to make no folder and write nothing.
     Raises:
       ValueError: no file is named, or one twice, or a folder; no such range.
       OSError: a folder cannot be made or written.
@@ -64,7 +76,7 @@ def expand_outputs(outputs: str, shard_range: str = "", check: bool = True) -> O
         if os.path.isdir(path):
             raise ValueError(f"{path} is a folder: name a file to write in it.")
     for folder in sorted({os.path.dirname(path) or "." for path in paths[first:end]}):
-        check_writable(folder)
+        make_writable_folder(folder, "output_file")
     return Outputs(paths, first, end)
 
 
@@ -73,54 +85,151 @@ def _parse_range(shard_range: str, count: int) -> tuple[int, int]:
         return 0, count
     first, colon, end = shard_range.partition(":")
     if colon and first.isdecimal() and end.isdecimal():
-        first, end = int(first), int(end)
-        if 0 <= first < end <= count:
-            return first, end
+        numbers = int(first), int(end)
+        if 0 <= numbers[0] < numbers[1] <= count:
+            return numbers
     raise ValueError(
         f"shard_range must be FIRST:END within 0:{count}, as 0:{count} itself. "
         f"Received {shard_range!r}."
     )
 
 
-def check_writable(folder: str) -> None:
-    """Makes a folder; raises OSError if it cannot be made or written."""
-    try:
-        os.makedirs(folder, exist_ok=True)
-        # Permission bits do not tell everything (read-only disks): try.
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OSError(
-            f"The output folder {folder} cannot be made or written "
-            f"({error.strerror}): choose another --output_file."
-        ) from error
-
-
 def is_finished(path: str) -> bool:
-    """Whether a file is there with its sidecar, which is written last."""
+    """Tells whether a file is there with its sidecar, which is written last."""
     return os.path.exists(path) and sidecar_path(path).exists()
 
 
 def finished_sidecars(
     outputs: Outputs, expected: Mapping[str, Any]
 ) -> dict[int, dict[str, Any]]:
-    """Sidecars of this run's files that an earlier run finished, by number.
+    """Reads the sidecars of this run's files that an earlier run finished.
 
+    Args:
+      outputs: the files.
+      expected: values that every sidecar must have.
+    Returns:
+      Sidecars by number of the file.
     Raises:
-      ValueError: one of them was made with other settings, or is damaged.
+      ValueError: a file was made with another configuration, or is damaged.
     """
-    found = {}
+    sidecars = {}
     for number in outputs.own:
         path = outputs.paths[number]
         if not is_finished(path):
             continue
         sidecar = read_metadata(path)
-        for key, value in (expected | {"shard": number}).items():
+        for key, value in {**expected, "shard": number}.items():
             if sidecar.get(key) != value:
                 raise ValueError(
                     f"{path} is there already, made with {key}={sidecar.get(key)}, but "
                     f"{key}={value} is asked for: name another --output_file, or "
                     "remove the old files and their sidecars."
                 )
-        found[number] = sidecar
-    return found
+        sidecars[number] = sidecar
+    return sidecars
+
+
+@dataclass
+class RunFigures:
+    """Time and memory of a run; unlike the rest they differ from run to run.
+
+    Attributes:
+      input_bytes: of all input files; packed bytes of packed files.
+      shards_kept: shards that an earlier run had finished.
+      text_seconds: until the text was tokenized.
+      seconds: of the whole run.
+      peak_memory_bytes: sum of the peak resident sizes of all processes.
+    """
+
+    input_bytes: int
+    shards_kept: int = 0
+    text_seconds: float = 0.0
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+
+
+def make_report(
+    sidecars: Sequence[Mapping[str, Any]], figures: RunFigures
+) -> dict[str, Any]:
+    """Adds up the counts in the sidecars of a run's shards.
+
+    Args:
+      sidecars: at least one; all of the same text.
+      figures: of the run.
+    Returns:
+      JSON values; shares are from 0 to 1.
+    """
+    total = Statistics.from_dict(sidecars[0]["text"])
+    for sidecar in sidecars:
+        total.merge(Statistics.from_dict(sidecar["statistics"]))
+    counts = {
+        name: {key: count for key, count in value.items() if count}
+        if isinstance(value, Mapping)
+        else value
+        for name, value in total.to_dict().items()
+    }
+    row_places = total.row_pieces + total.padding_pieces
+    return {
+        "shards": len(sidecars),
+        **counts,
+        "unknown_share": total.unknown_pieces / total.pieces,
+        "padding_share": total.padding_pieces / row_places,
+        "shares": {
+            name: _shares(counts[name])
+            for name in ("pair_labels", "ngrams_drawn", "ngrams_placed", "replacements")
+        },
+        "record_bytes": sum(sidecar["bytes"] for sidecar in sidecars),
+        "input_bytes": figures.input_bytes,
+        "shards_kept_from_earlier_runs": figures.shards_kept,
+        "seconds": round(figures.seconds, 3),
+        "text_seconds": round(figures.text_seconds, 3),
+        # The input counts once, although each duplicate of it became rows.
+        "input_megabytes_per_second": round(
+            figures.input_bytes / 1e6 / figures.seconds, 3
+        ),
+        "peak_memory_megabytes": round(figures.peak_memory_bytes / 1e6, 1),
+    }
+
+
+def _shares(counts: Mapping[Any, int]) -> dict[Any, float]:
+    total = sum(counts.values())
+    return {key: count / total for key, count in counts.items()} if total else {}
+
+
+def report_table(report: Mapping[str, Any]) -> str:
+    """Formats a report as text, a line a number; counts by kind with their shares."""
+    lines = []
+    for name, value in report.items():
+        if name == "shares":
+            continue
+        if isinstance(value, Mapping):
+            shares = report["shares"].get(name, {})
+            items = [
+                f"{key}: {count:,}" + (f" ({shares[key]:.1%})" if shares else "")
+                for key, count in value.items()
+            ]
+            lines.append(table_line(name, ", ".join(items) or "none"))
+        else:
+            lines.append(table_line(name, value))
+    return "\n".join(lines)
+
+
+def table_line(name: str, value: Any) -> str:
+    """Formats a name and its value: a share as percentage, a number with commas."""
+    if isinstance(value, str):
+        text = value
+    elif name.endswith("_share"):
+        text = f"{value:.2%}"
+    else:
+        text = f"{value:,}"
+    return f"{name.replace('_', ' '):<32}{text}"
+
+
+def unknown_warning(report: Mapping[str, Any]) -> str:
+    """Returns a warning if the vocabulary does not fit the text; else an empty text."""
+    if report["unknown_share"] <= MAX_UNKNOWN_SHARE:
+        return ""
+    return (
+        f"{report['unknown_share']:.1%} of the tokens are unknown to the vocabulary: "
+        "check that it was made for this text, and --do_lower_case."
+    )

@@ -1,19 +1,19 @@
-"""A block of documents -> chunks -> pairs of segments -> masked rows.
+"""Makes masked rows of a block of documents.
 
-    text.prepare_text       files -> ids in segments, in a folder
-    pretraining.make_rows   a block of a segment -> masked rows             (here)
+    tokenize.prepare_text   files -> ids in segments, in a folder
+    rows.make_rows          a block of a segment -> masked rows             (here)
         pairs.choose_pairs      -> pairs of segments
         masking.mask_rows       -> n-gram masks
     shards.make_shards      all blocks -> files of shuffled rows
 
-A block and a duplicate have a random generator of their own, so their rows depend on
-the text, the settings and the seed, never on what else is made, where, or in what
-order. All rows of a block are made together on numpy arrays of ids.
+Each block and duplicate has its own random generator, so its rows depend on the text,
+the configuration and the seed, never on other rows, the machine or the order of work.
+All rows of a block are made together on numpy arrays of ids.
 
-Where this differs from the original ALBERT: a chunk of one sentence is split in two at
-a word instead of being paired with another document's text, so segments are always
-consecutive text (paper, section 3.1); one row in ten is short (section 4.1), not every
-row of one document in ten; and a sentence too long for a row is cut, not truncated.
+Differences from the original ALBERT: a chunk of one sentence is split in two at a word
+instead of being paired with another document's text, so segments are always consecutive
+text (paper, section 3.1); one row in ten is short (section 4.1), not every row of one
+document in ten; and a sentence too long for a row is cut, not truncated.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.text import packing
-from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.corpus.segmenter import RowTokenizer
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import TokenizedCorpus
 from data_prep.pretraining.config import PAIR_OBJECTIVES, PretrainingDataConfig
@@ -32,31 +32,30 @@ from data_prep.pretraining.masking import (
     mask_rows,
     segment_starts,
 )
-from data_prep.pretraining.pairs import choose_pairs
-from data_prep.pretraining.random_documents import OtherDocuments
+from data_prep.pretraining.pairs import OtherText, choose_pairs
 
 
 def make_rows(
     block: TokenizedCorpus,
-    tokenizer: AlbertTokenizer,
+    tokenizer: RowTokenizer,
     config: PretrainingDataConfig,
     rng: np.random.Generator,
     statistics: Statistics,
-    others: OtherDocuments | None = None,
+    others: OtherText | None = None,
 ) -> dict[str, np.ndarray]:
     """Makes the masked rows of a block, in text order.
 
     Args:
       block: whole documents or a part of one.
-      tokenizer: special ids, word starts, and the pieces for random replacement; an
-        `AlbertTokenizer`, or the `SegmentingTokenizer` that encoded the block.
+      tokenizer: the one that encoded the block; gives special ids, word starts, and the
+        tokens for random replacement.
       config: lengths and masks.
       rng: the only source of randomness.
-      statistics: what was made is added to it.
-      others: text of other documents; needed for "nsp" alone.
+      statistics: counts of the rows are added to it.
+      others: text of other documents; needed for "nsp" only.
     Returns:
-      The features of `records.pretraining_features`, each with a leading dimension R.
-      `token_boundary` is 1 for [CLS] and [SEP] too, as the original has it.
+      The features of `config.features`, each with a leading dimension R.
+      `token_boundary` is 1 for [CLS] and [SEP] too, as in the original.
     """
     word_starts = tokenizer.word_start_table[block.ids]
     pairs = choose_pairs(block, word_starts, config, others, rng, statistics)
@@ -70,10 +69,10 @@ def make_rows(
         pad_id=tokenizer.pad_id,
     )
     stored_ids, is_real = packed["input_ids"], packed["input_mask"] == 1
-    # Where a segmenter found words, a stored id also tells their starts.
+    # If a segmenter found words, a stored id also tells whether it starts one.
     size = tokenizer.vocab_size
     input_ids = np.where(stored_ids < size, stored_ids, stored_ids - size)
-    # Text never encodes to these ids, so only the packed ones are found.
+    # Text never encodes to these ids, so only those added by packing are found.
     is_special = (input_ids == tokenizer.cls_id) | (input_ids == tokenizer.sep_id)
     is_text = is_real & ~is_special
     starts = tokenizer.word_start_table[stored_ids] | segment_starts(is_text)
@@ -107,6 +106,7 @@ def _count_rows(
     labels: np.ndarray,
     masked: MaskedRows,
 ) -> None:
+    """Adds the counts of a block's rows to `statistics`; `names` are of labels 0, 1."""
     real = int(is_real.sum())
     statistics.rows += len(labels)
     statistics.row_pieces += real

@@ -1,9 +1,9 @@
-"""A tokenized text -> shuffled record files, made by several processes.
+"""Makes shuffled record files of a tokenized text, with several processes.
 
-Rows are made of blocks of text, each once for every duplicate. A random but even deal
-says which shard gets which (block, duplicate) pairs, so a shard is a function of the
-text, the settings and its own number: any machine makes the same bytes. Its steps
-(`runs.py`) are tasks of their own, so that one shard keeps many processes busy.
+Rows are made of blocks of text, each used once for every duplicate. A random but even
+deal assigns (block, duplicate) pairs to shards, so a shard depends on the text, the
+configuration and its own number only: any machine makes the same bytes. A shard is made
+in three stages (`_Shard`) of calls that several processes share (`shuffle.py`).
 """
 
 import contextlib
@@ -12,18 +12,20 @@ import os
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from albert_tf.files import writing
-from albert_tf.locks import exclusive
+from albert_tf.files import exclusive, writing
 from data_prep.corpus.statistics import Statistics
-from data_prep.corpus.tokenize import Text
-from data_prep.corpus.tokenized_corpus import cut_blocks, load_offsets
-from data_prep.parallel import Task, Workers
+from data_prep.corpus.tokenized_corpus import (
+    TokenizedText,
+    cut_blocks,
+    load_offsets,
+)
+from data_prep.parallel import Call, Workers
 from data_prep.pretraining.config import ASSIGNMENT, PretrainingDataConfig
 from data_prep.pretraining.output_files import Outputs
 from data_prep.pretraining.shuffle import (
@@ -35,11 +37,11 @@ from data_prep.pretraining.shuffle import (
     write_bucket,
 )
 
-# Blocks of this many rows are enough for numpy to work on many at once, and few enough
-# to stay in the processor's caches.
+# Rows of a block: enough for numpy to work on many at once, and few enough to stay in
+# the processor's caches.
 _ROWS_PER_BLOCK = 128
-# Blocks whose rows a process holds at once. A shard is at least so many runs, so that
-# several processes can share it.
+# Blocks whose rows a process holds at once, and the wanted number of runs in a shard,
+# which several processes can share.
 _BLOCKS_PER_RUN = 32
 _RUNS_PER_SHARD = 16
 # Rows that are put into random order at once.
@@ -48,13 +50,13 @@ _ROWS_PER_BUCKET = 4096
 
 @dataclass(frozen=True)
 class RowPlan:
-    """Which shard gets rows of what.
+    """The assignment of blocks and duplicates to shards.
 
     Attributes:
       blocks: int64 [B, 3], segment and half-open range of its sentences.
-      rows_per_block: a block fills about so many rows, or fewer.
+      rows_per_block: rows that a block fills at most, about.
       dealt: int64 [B * dupe_factor], pairs of a block and a duplicate in random order.
-      shards: how many files there are.
+      shards: number of files.
       dupe_factor: duplicates of each block.
     """
 
@@ -65,7 +67,7 @@ class RowPlan:
     dupe_factor: int
 
     def row_blocks(self, shard: int) -> list[RowBlock]:
-        """What a shard is made of, in text order, so that a segment is read once."""
+        """Returns the blocks of a shard in text order: each segment is read once."""
         pairs = np.sort(self.dealt[shard :: self.shards])
         numbers, duplicates = np.divmod(pairs, self.dupe_factor)
         return [
@@ -79,24 +81,26 @@ class RowPlan:
         ]
 
 
-def plan_rows(text: Text, config: PretrainingDataConfig, shards: int) -> RowPlan:
+def plan_rows(
+    text: TokenizedText, config: PretrainingDataConfig, shards: int
+) -> RowPlan:
     """Cuts the text into blocks and deals them to shards.
 
     Raises:
-      ValueError: the text is too short to give each file a row, or has one document
-        where another is needed.
+      ValueError: the text is too short to give each file a row, or has only one
+        document although pairs of two are asked for.
     """
     if config.pair_objective == "nsp" and text.statistics.documents < 2:
         raise ValueError(
             "pair_objective=nsp pairs text of two documents, but the input is one: "
             "give more text, or use sop or none."
         )
-    rows_per_block = choose_block_size(int(text.pieces.sum()), config, shards)
+    rows_per_block = choose_block_size(int(text.tokens.sum()), config, shards)
     blocks = [
         (segment, first, end)
         for segment in range(len(text.names))
         for first, end in cut_blocks(
-            *load_offsets(text.path(segment)), config.max_text_pieces, rows_per_block
+            *load_offsets(text.path(segment)), config.max_text_tokens, rows_per_block
         )
     ]
     pairs = len(blocks) * config.dupe_factor
@@ -108,9 +112,15 @@ def plan_rows(text: Text, config: PretrainingDataConfig, shards: int) -> RowPlan
     return RowPlan(np.array(blocks), rows_per_block, dealt, shards, config.dupe_factor)
 
 
-def choose_block_size(pieces: int, config: PretrainingDataConfig, shards: int) -> int:
-    """Rows that a block fills: fewer for short text, so that each file gets some."""
-    rows_per_shard = pieces * config.dupe_factor // config.max_text_pieces // shards
+def choose_block_size(tokens: int, config: PretrainingDataConfig, shards: int) -> int:
+    """Chooses the rows of a block: fewer for a short text, so that each shard has some.
+
+    Args:
+      tokens: of the whole text.
+      config: lengths and duplicates.
+      shards: number of files.
+    """
+    rows_per_shard = tokens * config.dupe_factor // config.max_text_tokens // shards
     return min(_ROWS_PER_BLOCK, max(1, rows_per_shard // 2))
 
 
@@ -121,14 +131,14 @@ def make_shards(
     numbers: Iterable[int],
     workers: Workers,
     progress: Callable[[int], object],
-    metadata: dict,
+    metadata: Mapping[str, Any],
 ) -> None:
-    """Makes shards, in order, several at a time where workers would be idle.
+    """Makes shards in order, several at a time if workers would be idle otherwise.
 
     Args:
       maker, plan, outputs: of all shards.
       numbers: of the shards to make.
-      workers: the processes that do it.
+      workers: the processes that make them.
       progress: called with the number of blocks of which rows were made.
       metadata: for all sidecars.
     Raises:
@@ -136,98 +146,146 @@ def make_shards(
       OSError: a file cannot be written.
     """
     workers.share(maker)
-    ready: deque[Task] = deque()
-    unfinished: set[Generator] = set()
     waiting = iter(numbers)
+    in_work: set[_Shard] = set()
+    ready: deque[Call] = deque()
 
-    def advance(steps: Generator, results: list | None) -> None:
-        try:
-            tasks = steps.send(results)
-        except StopIteration:
-            unfinished.remove(steps)
-            return
-        stage = _Stage(steps, [None] * len(tasks), len(tasks))
-        noted = [
-            task._replace(note=(stage, index, task.note))
-            for index, task in enumerate(tasks)
-        ]
-        # To the front: a shard that is begun is finished before the next one.
-        ready.extendleft(reversed(noted))
+    def prepare(shard: _Shard) -> None:
+        if calls := shard.next_stage():
+            # In front, so that a shard in work is finished before the next one.
+            ready.extendleft(reversed(calls))
+        else:
+            in_work.remove(shard)
+            shard.close()
 
-    def next_task() -> Task | None:
+    def next_call() -> Call | None:
         if not ready and (number := next(waiting, None)) is not None:
-            steps = _shard_steps(maker, plan, outputs.paths[number], number, metadata)
-            unfinished.add(steps)
-            advance(steps, None)
+            path = outputs.paths[number]
+            shard = _Shard(plan, number, path, maker.text.folder, metadata)
+            in_work.add(shard)
+            prepare(shard)
         return ready.popleft() if ready else None
 
-    def done(task: Task, result: Any) -> None:
-        stage, index, blocks = task.note
+    def done(call: Call, result: Any) -> None:
+        shard, index, blocks = call.note
         progress(blocks)
-        stage.results[index] = result
-        stage.missing -= 1
-        if not stage.missing:
-            advance(stage.steps, stage.results)
+        if shard.is_stage_done(index, result):
+            prepare(shard)
 
     try:
-        workers.run(next_task, done)
+        workers.run(next_call, done)
     finally:
-        for steps in unfinished:
-            steps.close()
+        for shard in in_work:
+            shard.close()
 
 
-@dataclass
-class _Stage:
-    """Tasks of a shard that may be done in any order, and their results so far."""
+class _Shard:
+    """A shard in work: three stages, each of calls that may be done in any order.
 
-    steps: Generator
-    results: list
-    missing: int
+    1. Runs: each call makes the rows of some blocks.
+    2. Buckets: each call puts a bucket's rows of all runs in random order.
+    3. Publication: a call renames the file and writes its sidecar.
+    """
 
+    def __init__(
+        self,
+        plan: RowPlan,
+        number: int,
+        path: str,
+        text_folder: str,
+        metadata: Mapping[str, Any],
+    ):
+        """Makes the places of the shard's temporary files.
 
-def _shard_steps(
-    maker: RowMaker, plan: RowPlan, path: str, number: int, metadata: dict
-) -> Generator[list[Task], list, None]:
-    """Yields the tasks of one stage after the other and is sent their results."""
-    row_blocks = plan.row_blocks(number)
-    buckets = -(-len(row_blocks) * plan.rows_per_block // _ROWS_PER_BUCKET)
-    size = min(max(len(row_blocks) // _RUNS_PER_SHARD, 1), _BLOCKS_PER_RUN)
-    with _work_place(maker.text.folder, path, number) as (folder, partial):
+        Args:
+          plan: assigns blocks to the shard.
+          number: of the shard.
+          path: the record file to make.
+          text_folder: folder of the tokenized text.
+          metadata: for the sidecar.
+        Raises:
+          OSError: another process makes the shard, or its disk is full.
+        """
+        self._plan, self._number, self._path = plan, number, path
+        self._metadata = metadata
+        self._statistics = Statistics()
+        self._stages = iter((self._runs, self._buckets, self._publication))
+        self._results: list[Any] = []
+        self._missing = 0
+        self._cleaning = contextlib.ExitStack()
+        place = _work_place(text_folder, path, number)
+        self._folder, self._partial = self._cleaning.enter_context(place)
+
+    def close(self) -> None:
+        """Removes temporary files."""
+        self._cleaning.close()
+
+    def next_stage(self) -> list[Call]:
+        """Begins the next stage.
+
+        Returns:
+          Its calls, with (shard, index, blocks made) as notes; none after the last.
+        """
+        stage = next(self._stages, None)
+        calls = stage() if stage else []
+        self._results, self._missing = [None] * len(calls), len(calls)
+        return [
+            call._replace(note=(self, index, call.note or 0))
+            for index, call in enumerate(calls)
+        ]
+
+    def is_stage_done(self, index: int, result: Any) -> bool:
+        """Keeps the result of a call; tells whether all of its stage are done."""
+        self._results[index] = result
+        self._missing -= 1
+        return not self._missing
+
+    def _runs(self) -> list[Call]:
+        row_blocks = self._plan.row_blocks(self._number)
+        buckets = -(-len(row_blocks) * self._plan.rows_per_block // _ROWS_PER_BUCKET)
+        size = min(max(len(row_blocks) // _RUNS_PER_SHARD, 1), _BLOCKS_PER_RUN)
         starts = range(0, len(row_blocks), size)
         batches = [row_blocks[start : start + size] for start in starts]
-        runs: list[Run] = yield [
-            Task(make_run, (f"{folder}/{i:05d}", batch, buckets), len(batch))
+        return [
+            Call(make_run, (f"{self._folder}/{i:05d}", batch, buckets), len(batch))
             for i, batch in enumerate(batches)
         ]
-        statistics = Statistics()
+
+    def _buckets(self) -> list[Call]:
+        runs: list[Run] = self._results
         for run in runs:
-            statistics.merge(run.statistics)
-        if not statistics.rows:
+            self._statistics.merge(run.statistics)
+        if not self._statistics.rows:
             raise ValueError(
-                f"No row for {path}: every document is a single word or there are more "
-                "files than rows. Give longer text or fewer files."
+                f"No row for {self._path}: every document is a single word or there "
+                "are more files than rows. Give longer text or fewer files."
             )
-        tasks, offset = [], 0
-        for bucket, slices in enumerate(
-            zip(*(run.slices for run in runs), strict=True)
-        ):
-            task = (slices, partial, offset, (number, bucket))
-            tasks.append(Task(write_bucket, task, 0))
+        calls, offset = [], 0
+        buckets = zip(*(run.slices for run in runs), strict=True)
+        for bucket, slices in enumerate(buckets):
+            key = (self._number, bucket)
+            calls.append(Call(write_bucket, (slices, self._partial, offset, key)))
             offset += sum(part.end - part.begin for part in slices)
-        yield tasks
-        numbers = {k: v for k, v in statistics.as_dict().items() if v}
-        sidecar = {**metadata, "shard": number, "statistics": numbers}
-        yield [Task(publish_shard, (partial, path, statistics.rows, sidecar), 0)]
+        return calls
+
+    def _publication(self) -> list[Call]:
+        sidecar = {
+            **self._metadata,
+            "shard": self._number,
+            "statistics": self._statistics.nonzero(),
+        }
+        rows = self._statistics.rows
+        return [Call(publish_shard, (self._partial, self._path, rows, sidecar))]
 
 
 @contextlib.contextmanager
 def _work_place(text_folder: str, path: str, number: int) -> Iterator[tuple[str, str]]:
-    """A folder for a shard's runs, and a file beside its path; removed in the end."""
+    """Yields a folder for a shard's runs and a file beside its path; removes both."""
     folder, name = os.path.split(path)
     runs = os.path.join(text_folder, f"rows-{number:05d}")
     partial = os.path.join(folder, f".{name}.partial")
     with exclusive(f"{runs}.lock", f"making {path}"):
-        # What a killed run left. Its names are not used again, since a worker of it
+        # Left by a killed run. Its names are not used again, since one of its workers
         # may still be about to write.
         for left in glob.glob(glob.escape(runs) + "-*"):
             shutil.rmtree(left, ignore_errors=True)

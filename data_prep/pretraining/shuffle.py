@@ -1,39 +1,39 @@
-"""What workers do for a shard of records: runs of rows, and buckets in random order.
+"""The work on one shard of records: makes runs of rows and shuffles them.
 
 A shard may be larger than memory, so its rows are shuffled in two steps, each of which
-holds a few thousand rows: `make_run` makes rows and writes them grouped by a bucket
-drawn for each; `write_bucket` gathers a bucket's rows from all runs and writes them, in
-random order, to their place in the shard's file. Any order of all rows is as likely.
+holds a few thousand rows. `make_run` draws a bucket for each row and writes the rows
+grouped by bucket. `write_bucket` gathers a bucket's rows from all runs and writes them
+in random order to their place in the shard's file. All orders of the rows are equally
+likely.
 """
 
 import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from albert_tf.files import writing
-from albert_tf.records.features import Features, pretraining_features
-from albert_tf.records.writer import frame_rows, publish_records, split_frames
-from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.corpus.segmenter import SegmentingTokenizer
+from albert_tf.records.encoding import frame_rows, split_frames
+from albert_tf.records.writer import publish_records
+from data_prep.corpus.segmenter import RowTokenizer
 from data_prep.corpus.statistics import Statistics
-from data_prep.corpus.tokenize import Text
+from data_prep.corpus.tokenized_corpus import TokenizedCorpus, TokenizedText
 from data_prep.pretraining.config import ROWS, SHUFFLE, PretrainingDataConfig
-from data_prep.pretraining.random_documents import OtherDocuments
+from data_prep.pretraining.pairs import OtherDocuments
 from data_prep.pretraining.rows import make_rows
 
 
 class RowBlock(NamedTuple):
-    """Text of which rows are made, and the key of its random generator.
+    """A block of text to make rows of, and the key of its random generator.
 
     Attributes:
-      segment: of the text.
-      first, end: sentences of the segment, half-open.
+      segment: number of the segment of the text.
+      first, end: half-open range of sentences of the segment.
       block: number of the block in the whole text.
-      duplicate: how often rows have been made of it before.
+      duplicate: number of the duplicate, from 0.
     """
 
     segment: int
@@ -53,22 +53,11 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True)
 class RowMaker:
-    """What a process needs to make rows; `text` may be None to make a sample."""
+    """Values that a process needs to make rows."""
 
-    tokenizer: AlbertTokenizer | SegmentingTokenizer
+    tokenizer: RowTokenizer
     config: PretrainingDataConfig
-    text: Text | None
-
-    @property
-    def features(self) -> Features:
-        """The spec of the rows."""
-        return pretraining_features(
-            self.config.max_seq_length, self.config.masking.max_predictions_per_seq
-        )
-
-    def frame(self, rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """`records.frame_rows`."""
-        return frame_rows(rows, self.features)
+    text: TokenizedText
 
 
 @dataclass(frozen=True)
@@ -76,7 +65,7 @@ class Run:
     """Rows of some blocks in a file, grouped by bucket.
 
     Attributes:
-      slices: where each bucket's rows are.
+      slices: the bytes of each bucket's rows.
       statistics: of the rows.
     """
 
@@ -87,16 +76,26 @@ class Run:
 def make_run(
     maker: RowMaker, path: str, blocks: Sequence[RowBlock], buckets: int
 ) -> Run:
-    """Makes the rows of blocks and writes them to `path`, grouped by bucket."""
+    """Makes the rows of blocks and writes them to `path`, grouped by bucket.
+
+    Args:
+      maker: shared by all calls.
+      path: a new file.
+      blocks: in text order.
+      buckets: number of buckets to draw from.
+    Raises:
+      OSError: the file cannot be written.
+    """
     statistics = Statistics()
-    frames, chosen = [], []
-    segment, corpus = None, None
+    frames: list[memoryview] = []
+    chosen: list[np.ndarray] = []
+    segment, corpus = -1, None
     for block in blocks:
-        if block.segment != segment:
+        if corpus is None or block.segment != segment:
             segment, corpus = block.segment, maker.text.load(block.segment)
         rng = maker.config.rng(ROWS, block.block, block.duplicate)
         columns = block_rows(maker, corpus, block, rng, statistics)
-        content, offsets = maker.frame(columns)
+        content, offsets = frame_rows(columns, maker.config.features)
         view, bounds = memoryview(content), offsets.tolist()
         frames.extend(view[begin:end] for begin, end in itertools.pairwise(bounds))
         chosen.append(rng.integers(buckets, size=len(offsets) - 1))
@@ -118,12 +117,12 @@ def make_run(
 
 def block_rows(
     maker: RowMaker,
-    corpus,
+    corpus: TokenizedCorpus,
     block: RowBlock,
     rng: np.random.Generator,
     statistics: Statistics,
 ) -> dict[str, np.ndarray]:
-    """`pretraining.make_rows` of a block of a segment."""
+    """Makes the rows of a block of a segment; see `rows.make_rows`."""
     others = None
     if maker.config.pair_objective == "nsp":
         # The number of the document that holds the block's first sentence.
@@ -148,11 +147,13 @@ def write_bucket(
     """Writes a bucket's rows in random order to its place in a shard's file.
 
     Args:
-      maker: gives the random generator.
-      slices: where the rows are, in runs.
+      maker: shared by all calls; gives the random generator.
+      slices: the bytes of the rows, in runs.
       path: a file that exists.
-      offset: where in it the bucket begins, in bytes.
+      offset: first byte of the bucket in that file.
       key: numbers of the shard and the bucket.
+    Raises:
+      OSError: the file cannot be written.
     """
     parts = []
     for part in slices:
@@ -168,8 +169,8 @@ def write_bucket(
 
 
 def publish_shard(
-    maker: RowMaker, partial: str, path: str, rows: int, metadata: dict
+    maker: RowMaker, partial: str, path: str, rows: int, metadata: Mapping[str, Any]
 ) -> None:
-    """Gives a shard's file its name and its sidecar."""
+    """Renames the finished file of a shard and writes its sidecar."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    publish_records(partial, path, rows, maker.features, metadata)
+    publish_records(partial, path, rows, maker.config.features, metadata)

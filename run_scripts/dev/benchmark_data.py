@@ -20,7 +20,7 @@ from typing import Any
 import sentencepiece
 from tqdm import tqdm
 
-from data_prep.pretraining.job import Job, make_pretraining_data
+from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
 from data_prep.pretraining.output_files import expand_outputs
 
 # Measured together, on one core.
@@ -34,7 +34,11 @@ _YARDSTICK_BYTES = 4_000_000
 
 
 def benchmark_data(
-    job: Job, spm_model_file: str, max_workers: int, repeats: int, work_dir: str = ""
+    job: PretrainingDataJob,
+    spm_model_file: str,
+    max_workers: int,
+    repeats: int,
+    work_dir: str = "",
 ) -> dict[str, Any]:
     """Makes a job's records several times, with one and with more workers.
 
@@ -79,7 +83,7 @@ def yardstick(lines: Sequence[str], spm_model_file: str) -> tuple[float, float]:
     return total / (time.perf_counter() - began), total / (time.process_time() - used)
 
 
-def _run(job: Job, workers: int, work_dir: str) -> dict[str, Any]:
+def _run(job: PretrainingDataJob, workers: int, work_dir: str) -> dict[str, Any]:
     """One run in a process of its own, so that its memory can be told from ours."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(dir=work_dir or None) as folder:
@@ -100,7 +104,7 @@ def _run(job: Job, workers: int, work_dir: str) -> dict[str, Any]:
     return report
 
 
-def _measure(sender, job: Job) -> None:
+def _measure(sender, job: PretrainingDataJob) -> None:
     before = _processor_seconds()
     try:
         report = make_pretraining_data(job)

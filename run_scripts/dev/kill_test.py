@@ -10,7 +10,6 @@ be equal to the last bit. A kill takes some seconds, most of them TensorFlow's s
 """
 
 import contextlib
-import json
 import re
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import numpy as np
 from absl import flags
 
 from albert_tf.config import AlbertConfig
+from albert_tf.files import read_json
 from albert_tf.records.features import pretraining_features
 from albert_tf.records.writer import write_records
 from flags import common_flags
@@ -193,7 +193,7 @@ def check_files(folder: Path) -> str:
         steps.append(int(index.stem.split("-")[1]))
     latest = tf.train.latest_checkpoint(folder)
     for file in folder.rglob("*.json"):
-        json.loads(file.read_text(encoding="utf-8"))
+        read_json(file)
     resumes = Path(latest).name if latest else "the start"
     return f"{len(steps)} checkpoints, all whole; resumes from {resumes}"
 
@@ -272,8 +272,3 @@ def random_row(rng: np.random.Generator) -> dict[str, np.ndarray]:
         "masked_lm_weights": rng.integers(0, 2, _PREDICTIONS).astype(np.float32),
         "next_sentence_labels": rng.integers(0, 2, 1),
     }
-
-
-if __name__ == "__main__":
-    define_flags()
-    common_flags.run(main)

@@ -13,19 +13,12 @@ import sys
 from absl import app, flags, logging
 
 from data_prep.corpus.reader import INPUT_FORMATS, ON_BAD_TEXT
+from flags.help import script_help
 
 FLAGS = flags.FLAGS
 
-# Where flags are defined: here, and those of one kind of script beside it.
-_FLAG_MODULES = (
-    __name__,
-    "flags.classifier_data",
-    "flags.data_flags",
-    "flags.fine_tuning_flags",
-    "flags.performance_flags",
-    "flags.squad_data",
-    "flags.race_data",
-)
+# `--help` in the forms that absl knows.
+_HELP = frozenset({"--help", "-help", "--helpshort", "-helpshort", "-h", "-?"})
 
 # TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -45,6 +38,9 @@ def run(main, words: str = "") -> None:
     """
 
     def parse(arguments):
+        if _HELP & set(arguments[1:]):
+            print(script_help(sys.modules["__main__"].__doc__ or "", FLAGS))
+            sys.exit(0)
         try:
             return FLAGS(arguments)
         except flags.Error as error:
@@ -75,10 +71,6 @@ def run(main, words: str = "") -> None:
                 raise
             sys.exit(1)
 
-    # `--help` lists the flags of the main module: those of these are its own.
-    for module in _FLAG_MODULES:
-        for flag in FLAGS.get_flags_for_module(module):
-            FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=parse)
 
 
@@ -201,9 +193,9 @@ def define_record_flags() -> None:
 
 def read_records(pattern: str, expected):
     """The record set that a comma list of files and globs names, checked."""
-    from albert_tf.records.sidecar import expand_paths, read_set
+    from albert_tf.records.sidecar import expand_paths, read_record_set
 
-    return read_set(expand_paths(pattern), expected)
+    return read_record_set(expand_paths(pattern), expected)
 
 
 def vocabulary_sha256() -> str | None:
@@ -266,7 +258,7 @@ def model_config(known=None):
       known: the shape that these change; None: that of `--albert_config_file`, or else
         the one beside `--init_checkpoint`.
     """
-    from albert_tf.checkpoints import beside_weights
+    from albert_tf.checkpoints import model_dir
     from albert_tf.config import AlbertConfig
 
     if known:
@@ -274,7 +266,7 @@ def model_config(known=None):
     elif FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
     elif FLAGS.init_checkpoint:
-        config = beside_weights.require_config(FLAGS.init_checkpoint)
+        config = model_dir.require_config(FLAGS.init_checkpoint)
     else:
         raise flags.Error("Name the model's shape: --albert_config_file.")
     config = config.override(FLAGS.config_override)

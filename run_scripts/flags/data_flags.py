@@ -1,17 +1,21 @@
-"""Flags of making a vocabulary and pretraining data, and of looking at it; see
-`common_flags.py`."""
+"""Flags of making pretraining data."""
 
 from absl import flags
 
-from data_prep.corpus.segmenter import SEGMENTERS
-from data_prep.pretraining.config import PAIR_OBJECTIVES
-from flags import common_flags
+from data_prep.corpus.tokenize import TextConfig
+from data_prep.pretraining.config import PretrainingDataConfig
+from data_prep.pretraining.masking import MaskingConfig
+from flags import fields
 
 FLAGS = flags.FLAGS
 
 
 def define_pretraining_data_flags(output_file: str | None = None) -> None:
-    """How pretraining rows are made; the original's names and defaults."""
+    """Defines the configuration of pretraining rows, with the original's names.
+
+    Args:
+      output_file: default of `--output_file`, which is required without one.
+    """
     flags.DEFINE_string(
         "output_file",
         output_file,
@@ -19,55 +23,39 @@ def define_pretraining_data_flags(output_file: str | None = None) -> None:
         "NAME-00000-of-00064 and so on. A sidecar FILE.json is written beside each.",
         required=output_file is None,
     )
-    common_flags.define_max_seq_length_flag(512)
-    common_flags.define_max_predictions_flag()
-    flags.DEFINE_float(
-        "masked_lm_prob", 0.15, "Share of a row's pieces to mask, up to the maximum."
-    )
-    flags.DEFINE_integer("ngram", 3, "Longest run of words that is masked together.")
-    flags.DEFINE_bool(
-        "favor_shorter_ngram",
-        True,
-        "Probability of a run of n words is proportional to 1/n; if false, the same "
-        "weights are given out in reverse.",
-    )
-    flags.DEFINE_bool(
-        "do_whole_word_mask",
-        True,
-        "Mask all pieces of a word; if false, each piece counts as a word.",
-    )
-    flags.DEFINE_enum(
-        "chinese_segmenter",
-        "none",
-        SEGMENTERS,
-        "What finds words of several Chinese characters, so that these are masked "
-        "together. none: each character is a word. jieba: the library of that name "
-        "(pip install --editable '.[jieba]').",
-    )
-    flags.DEFINE_float(
-        "short_seq_prob", 0.1, "Share of rows that are made shorter at random."
-    )
-    flags.DEFINE_integer(
-        "dupe_factor", 40, "Times each document is used, with other pairs and masks."
-    )
-    flags.DEFINE_enum(
+    fields.define(
+        PretrainingDataConfig,
+        "max_seq_length",
+        "short_seq_prob",
+        "dupe_factor",
+        "random_seed",
         "pair_objective",
-        "sop",
-        sorted(PAIR_OBJECTIVES),
-        "What a row's two segments are. sop: consecutive text, swapped in half of the "
-        "rows. nsp: the second one is of another document in half of the rows. none: "
-        "consecutive text in order.",
     )
+    fields.define(
+        MaskingConfig,
+        "max_predictions_per_seq",
+        "masked_lm_prob",
+        "ngram",
+        "favor_shorter_ngram",
+        "do_whole_word_mask",
+    )
+    fields.define(TextConfig, "chinese_segmenter")
     flags.DEFINE_bool(
         "random_next_sentence", False, "The original's name of --pair_objective=nsp."
     )
-    common_flags.define_random_seed_flag(
-        "Same seed, text and settings: same bytes in the output."
+
+
+def pretraining_data_config() -> PretrainingDataConfig:
+    """Returns the configuration that `define_pretraining_data_flags` describes."""
+    return fields.read(
+        PretrainingDataConfig,
+        pair_objective=pair_objective(),
+        masking=fields.read(MaskingConfig),
     )
 
 
 def pair_objective() -> str:
-    """What `--pair_objective` or its old name says."""
+    """Returns the value of `--pair_objective` or of its old name."""
     if not FLAGS.random_next_sentence:
         return FLAGS.pair_objective
     if FLAGS["pair_objective"].present and FLAGS.pair_objective != "nsp":
@@ -79,7 +67,7 @@ def pair_objective() -> str:
 
 
 def define_num_workers_flag() -> None:
-    """`--num_workers`."""
+    """Defines `--num_workers`."""
     flags.DEFINE_integer(
         "num_workers",
         None,
@@ -90,7 +78,7 @@ def define_num_workers_flag() -> None:
 
 
 def define_data_run_flags() -> None:
-    """How and where the work of making pretraining data is done."""
+    """Defines how and where pretraining data is made."""
     define_num_workers_flag()
     flags.DEFINE_string(
         "shard_range",
@@ -102,7 +90,7 @@ def define_data_run_flags() -> None:
         "work_dir",
         "",
         "Folder for tokenized text (half as large as the text) and unshuffled rows (of "
-        "the files in work); default: beside the output. Cleared when all files are "
+        "the files in work); default: beside the output. Removed when all files are "
         "made. Machines that share it share the tokenization.",
     )
     flags.DEFINE_bool(
@@ -112,32 +100,8 @@ def define_data_run_flags() -> None:
     )
 
 
-def define_inspection_flags() -> None:
-    """Which rows of a record file are shown, and how."""
-    flags.DEFINE_string(
-        "vocabulary",
-        None,
-        "SentencePiece model, or a WordPiece vocabulary whose name ends in .txt. "
-        "Without it rows are shown as ids.",
-    )
-    flags.DEFINE_integer("rows", 3, "Rows to show.", lower_bound=0)
-    flags.DEFINE_integer("first_row", 0, "The first row to show.", lower_bound=0)
-    flags.DEFINE_bool("check", True, "Check all rows against the record contract.")
-
-
-def inspection_tokenizer():
-    """The tokenizer of `--vocabulary`, or None."""
-    from albert_tf.text.tokenizer import AlbertTokenizer
-
-    if not FLAGS.vocabulary:
-        return None
-    if FLAGS.vocabulary.endswith(".txt"):
-        return AlbertTokenizer(vocab_file=FLAGS.vocabulary)
-    return AlbertTokenizer(spm_model_file=FLAGS.vocabulary)
-
-
 def define_data_benchmark_flags() -> None:
-    """How `benchmark.py data` measures."""
+    """Defines the measurements of `benchmark.py data`."""
     flags.DEFINE_integer(
         "max_workers", 2, "Processes to compare with one.", lower_bound=1
     )
@@ -147,37 +111,4 @@ def define_data_benchmark_flags() -> None:
         1,
         "Times the text is read: more for a short text, or starting takes the time.",
         lower_bound=1,
-    )
-
-
-def define_vocabulary_flags() -> None:
-    """How a vocabulary is trained; the paper's values."""
-    flags.DEFINE_string(
-        "model_prefix",
-        None,
-        "Where to write: PREFIX.model and PREFIX.vocab.",
-        required=True,
-    )
-    flags.DEFINE_integer(
-        "vocab_size", 30_000, "Pieces, reserved ones and symbols included."
-    )
-    flags.DEFINE_float(
-        "character_coverage",
-        0.99995,
-        "Share of the text's characters that the vocabulary must hold; the rarest "
-        "others become unknown.",
-    )
-    flags.DEFINE_integer(
-        "sample_sentences",
-        1_000_000,
-        "Sentences to train on, drawn from all. A million take about 3.6 GB of memory.",
-    )
-    flags.DEFINE_multi_string(
-        "extra_symbol",
-        [],
-        "A string that shall be one piece wherever it stands, besides the usual "
-        "punctuation. May be repeated.",
-    )
-    common_flags.define_random_seed_flag(
-        "Draws the sentences; same seed and text: same bytes."
     )

@@ -1,110 +1,70 @@
-"""Flags and steps that all fine-tuning scripts share: from a model to its predictions.
+"""Flags and steps that all fine-tuning scripts share.
 
-A script brings its reader, its task and its writer:
+A script defines its flags and the flags of its data, and runs three steps:
 
-    define_fine_tuning_flags(...)   its own defaults
-    model = read_model()            what training starts from, or what was trained
-    rows = cached(...)              for each of its sets
-    run(...)                        trains, evaluates, predicts
+    model, tokenizer = read_model()     the model to start from, or to use
+    data = ...read_data(tokenizer, model.task_config)
+    outcome = run(model, data)          trains, evaluates, predicts
 """
 
 import dataclasses
-import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from flags import common_flags
+from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training.fine_tuning_config import OPTIMIZER, TRAIN, FineTuningConfig
+from data_prep.fine_tuning.datasets import MAX_SEQ_LENGTH, TaskData
+from flags import common_flags, fields
+
+if TYPE_CHECKING:
+    from albert_tf.checkpoints.model_dir import ModelDir
+    from albert_tf.training.multi_run import FineTuned
 
 FLAGS = flags.FLAGS
 
-# The paper's rates of fine-tuning end at 5e-5 (Table 14).
-_HIGH_LEARNING_RATE = 2e-4
 
-
-# The original classifier's; a script changes some.
-_DEFAULTS = {
-    "do_train": True,
-    "do_eval": False,
-    "max_seq_length": 512,
-    "train_batch_size": 32,
-    "eval_batch_size": 32,
-    "save_checkpoints_steps": 1000,
-    "eval_steps": 0,
-    "optimizer": "adamw",
-    "learning_rate": 5e-5,
-    "num_train_steps": 1000,
-    "num_warmup_steps": 0,
-    "num_train_epochs": 0.0,
-    "warmup_proportion": 0.1,
-}
-
-
-def define_fine_tuning_flags(**changes) -> None:
-    """What a task's run does, with which model, how.
+def define_fine_tuning_flags(**changes: Any) -> None:
+    """Defines the flags of a fine-tuning script.
 
     Args:
-      **changes: defaults, by flag name, in the place of the original classifier's.
+      **changes: defaults by flag name, in place of those of fine-tuning.
     """
-    defaults = {**_DEFAULTS, **changes}
+    defaults = {
+        "do_train": True,
+        "do_eval": False,
+        "max_seq_length": MAX_SEQ_LENGTH,
+        "eval_steps": TrainConfig.eval_steps,
+        **TRAIN,
+        **dataclasses.asdict(OPTIMIZER),
+        **changes,
+    }
     common_flags.define_run_flags(**defaults)
     flags.DEFINE_bool(
         "do_predict",
         False,
         "Predict, with the best weights. Needs a model and the input, nothing else.",
     )
-    flags.DEFINE_integer(
-        "early_stopping",
-        0,
-        "Stop after so many evaluations without a better one; 0: never.",
-    )
-    flags.DEFINE_bool(
-        "length_buckets",
-        True,
-        "Pad batches to about their longest row. If false, or on TPUs, which want one "
-        "shape, to --max_seq_length; the results are the same.",
-    )
-    flags.DEFINE_integer(
-        "num_runs",
-        1,
-        "Runs from so many seeds; results.json has their median.",
-        lower_bound=1,
-    )
+    fields.define(TrainConfig, "early_stopping", "length_buckets")
     flags.DEFINE_string(
         "export_dir",
         "",
         "Export the best weights there at the end, as export_saved_model.py does.",
     )
     flags.DEFINE_string(
-        "cache_dir", "", "Where converted rows are kept. Empty: OUTPUT_DIR/cache."
+        "cache_dir", "", "Folder for converted rows. Default: OUTPUT_DIR/cache."
     )
     _define_start_flags()
     common_flags.define_tokenizer_flags(cleaning=None)
     common_flags.define_max_seq_length_flag(defaults["max_seq_length"])
-    flags.DEFINE_float(
-        "classifier_dropout",
-        0.1,
-        "Probability of dropping in the head's input, below 1.",
-        lower_bound=0.0,
-    )
     common_flags.define_optimizer_flags(**defaults)
+    options = ("num_runs", "num_train_epochs", "warmup_proportion")
+    fields.define(FineTuningConfig, *options, "classifier_dropout")
     flags.DEFINE_alias("train_step", "num_train_steps")
     flags.DEFINE_alias("warmup_step", "num_warmup_steps")
     flags.DEFINE_alias("predict_batch_size", "eval_batch_size")
-    flags.DEFINE_float(
-        "num_train_epochs",
-        defaults["num_train_epochs"],
-        "Passes over the training rows, in the place of --num_train_steps; 0: that.",
-        lower_bound=0.0,
-    )
-    flags.DEFINE_float(
-        "warmup_proportion",
-        defaults["warmup_proportion"],
-        "Share of the steps of --num_train_epochs that warm up.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
 
 
 def _define_start_flags() -> None:
@@ -113,7 +73,7 @@ def _define_start_flags() -> None:
         "",
         "The model to start from: a checkpoint or its folder, own or TensorFlow 1; a "
         "folder of a hub module, a SavedModel or a Hugging Face model. "
-        "Without --do_train, the model to use; empty: that of --output_dir.",
+        "Without --do_train, the model to use; default: that of --output_dir.",
     )
     flags.DEFINE_bool(
         "from_scratch", False, "Train from random weights, without --init_checkpoint."
@@ -122,39 +82,11 @@ def _define_start_flags() -> None:
     common_flags.define_sharing_flags()
 
 
-@dataclasses.dataclass(frozen=True)
-class Model:
-    """A model and its tokenizer.
+def read_model() -> "tuple[ModelDir, AlbertTokenizer]":
+    """Reads the model that the flags start from, or use, and its tokenizer."""
+    _check_flags()
+    from albert_tf.checkpoints.model_dir import ModelDir, VocabularyFile
 
-    Attributes:
-      checkpoint: its weights; empty: random ones.
-      config: its shape.
-      vocabulary: path of its vocabulary.
-      tokenizer: the tokenizer.
-      task_config: the task it was trained for; None where training starts.
-    """
-
-    checkpoint: str
-    config: Any
-    vocabulary: Path
-    tokenizer: Any
-    task_config: Any
-
-
-def read_model() -> Model:
-    """What the flags start from, or what they use."""
-    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
-        raise flags.Error("Nothing to do: pass --do_train, --do_eval or --do_predict.")
-    # Bounds of flags let what is not a number pass.
-    if not FLAGS.classifier_dropout < 1:
-        raise flags.Error(
-            f"--classifier_dropout={FLAGS.classifier_dropout} must be below 1."
-        )
-    for name in ("num_train_epochs", "warmup_proportion"):
-        if not math.isfinite(FLAGS[name].value):
-            raise flags.Error(f"--{name}={FLAGS[name].value} must be a number.")
-    if FLAGS.early_stopping and not FLAGS.do_eval:
-        raise flags.Error("--early_stopping needs evaluations: pass --do_eval.")
     if not FLAGS.do_train:
         return _trained_model()
     if bool(FLAGS.init_checkpoint) == FLAGS.from_scratch:
@@ -162,85 +94,77 @@ def read_model() -> Model:
             "Say what training starts from: --init_checkpoint, or --from_scratch for "
             "random weights."
         )
-    folder = None
-    if FLAGS.init_checkpoint:
-        from albert_tf.checkpoints import model_dir
-
-        folder = model_dir.read(FLAGS.init_checkpoint)
-    vocabulary = FLAGS.spm_model_file or FLAGS.vocab_file
-    vocabulary = Path(vocabulary) if vocabulary else folder and folder.vocabulary
-    if not vocabulary:
+    start = ModelDir.read(FLAGS.init_checkpoint) if FLAGS.init_checkpoint else None
+    file = FLAGS.spm_model_file or FLAGS.vocab_file or (start and start.vocabulary)
+    if not file:
         raise flags.Error("Name the vocabulary: --spm_model_file or --vocab_file.")
-
-    from albert_tf.text.tokenizer import AlbertTokenizer
-
-    known = folder.tokenizer_settings if folder else {}
-    tokenizer = AlbertTokenizer.of_file(
-        vocabulary,
-        _cleaning("do_lower_case", known.get("lower_case")),
-        _cleaning("strip_accents", known.get("strip_accents")),
+    stated = start.tokenizer_settings if start else {}
+    vocabulary = VocabularyFile.with_cleaning(
+        file, stated, FLAGS.do_lower_case, FLAGS.strip_accents
     )
-    _check_tokenizer(tokenizer, known)
-    config = _config(folder, tokenizer)
-    return Model(FLAGS.init_checkpoint, config, vocabulary, tokenizer, None)
+    tokenizer = vocabulary.tokenizer()
+    _check_tokenizer(tokenizer, stated)
+    model = ModelDir(
+        checkpoint=FLAGS.init_checkpoint,
+        config=_config(start and start.config, tokenizer),
+        task_config=None,
+        vocabulary=Path(file),
+        tokenizer_settings=tokenizer.metadata(),
+        metrics={},
+    )
+    return model, tokenizer
 
 
-def _trained_model() -> Model:
-    """What was trained for a task."""
-    from albert_tf.checkpoints import model_dir
+def _check_flags() -> None:
+    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
+        raise flags.Error("Nothing to do: pass --do_train, --do_eval or --do_predict.")
+    try:
+        fields.read(FineTuningConfig)
+    except ValueError as error:
+        raise flags.Error(str(error)) from None
+    if FLAGS.early_stopping and not FLAGS.do_eval:
+        raise flags.Error("--early_stopping needs evaluations: pass --do_eval.")
 
-    folder = model_dir.read(FLAGS.init_checkpoint or FLAGS.output_dir)
-    if folder.task_config is None:
+
+def _trained_model() -> "tuple[ModelDir, AlbertTokenizer]":
+    from albert_tf.checkpoints.model_dir import ModelDir
+
+    model = ModelDir.read(FLAGS.init_checkpoint or FLAGS.output_dir)
+    if model.task_config is None:
         raise ValueError(
-            f"{folder.checkpoint} was not trained for a task: its head would be "
+            f"{model.checkpoint} was not trained for a task: its head would be "
             "random. Pass --do_train first."
         )
-    _check_length(folder.config)
-    return Model(
-        folder.checkpoint,
-        folder.config,
-        folder.vocabulary,
-        folder.tokenizer(),
-        folder.task_config,
-    )
+    if FLAGS["max_seq_length"].present and model.config:
+        _check_length(model.config)
+    return model, model.tokenizer()
 
 
-def _cleaning(flag: str, known: bool | None) -> bool:
-    """A flag's value, else the model's own, else the original's."""
-    asked = FLAGS[flag].value
-    if asked is None:
-        return True if known is None else known
-    return asked
-
-
-def _check_tokenizer(tokenizer, known) -> None:
+def _check_tokenizer(tokenizer: AlbertTokenizer, stated: dict[str, Any]) -> None:
     for name, value in tokenizer.metadata().items():
-        if known.get(name, value) != value:
+        if stated.get(name, value) != value:
             raise ValueError(
-                f"{FLAGS.init_checkpoint} was trained with {name}={known[name]}, but "
-                f"{name}={value} is asked for: give its own vocabulary and cleaning."
+                f"{FLAGS.init_checkpoint} was trained with {name}={stated[name]}, but "
+                f"{name}={value} is asked for: pass its own vocabulary and cleaning."
             )
 
 
-def _config(folder, tokenizer):
-    """The model's shape, checked against its vocabulary."""
-    if not FLAGS.albert_config_file and not (folder and folder.config):
-        raise flags.Error("Name the model's shape: --albert_config_file.")
-    config = folder.config if not FLAGS.albert_config_file else None
-    config = common_flags.model_config(config)
+def _config(start: AlbertConfig | None, tokenizer: AlbertTokenizer) -> AlbertConfig:
+    """The model's configuration, checked against its vocabulary."""
+    if not FLAGS.albert_config_file and start is None:
+        raise flags.Error("Name the model's configuration: --albert_config_file.")
+    config = common_flags.model_config(None if FLAGS.albert_config_file else start)
     if config.vocab_size != tokenizer.vocab_size:
         raise ValueError(
-            f"The model has {config.vocab_size} pieces, the vocabulary "
-            f"{tokenizer.vocab_size}: give the ones that belong together."
+            f"The model has {config.vocab_size} tokens, the vocabulary "
+            f"{tokenizer.vocab_size}: pass the ones that belong together."
         )
     _check_length(config)
     return config
 
 
-def _check_length(config) -> None:
-    """The flag is that of rows if a model is trained, or if it is given."""
-    given = FLAGS.do_train or FLAGS["max_seq_length"].present
-    if given and FLAGS.max_seq_length > config.max_position_embeddings:
+def _check_length(config: AlbertConfig) -> None:
+    if FLAGS.max_seq_length > config.max_position_embeddings:
         raise ValueError(
             "max_seq_length must be at most max_position_embeddings. Received "
             f"{FLAGS.max_seq_length} and {config.max_position_embeddings}: lower "
@@ -249,89 +173,45 @@ def _check_length(config) -> None:
 
 
 def cache_dir() -> Path:
-    """Where converted rows are kept."""
+    """The folder for converted rows."""
     return Path(FLAGS.cache_dir or Path(FLAGS.output_dir) / "cache")
 
 
-def run(task, model: Model, task_config, sets: dict, train_rows=None):
-    """Trains if asked to, then tries the best weights on the sets.
+def run(model: "ModelDir", data: TaskData) -> "FineTuned":
+    """Trains if asked to, then evaluates and predicts, and exports the best weights."""
+    for note in data.notes:
+        print(note, flush=True)
+    for warning in data.warnings:
+        print(f"WARNING: {warning}", flush=True)
+    from albert_tf.training import devices
+    from albert_tf.training.fine_tune import evaluate, fine_tune
 
-    Args:
-      task: the task.
-      model: from `read_model`.
-      task_config: the configuration of the task, which predictions and exports need.
-      sets: name -> rows to evaluate or predict; the one called "dev", if there is one,
-        is evaluated while training.
-      train_rows: rows to train on; None: no training.
-    Returns:
-      What `results.json` holds; without training, the scores of each set.
-    """
-    from albert_tf.checkpoints import model_dir
-    from albert_tf.training import devices, multi_run
-    from albert_tf.training import run as training_run
-
-    optimizer_config = _optimizer_config(train_rows)
-    train_config = common_flags.train_config()
-    if not train_config.eval_steps:
-        steps = train_config.save_checkpoints_steps
-        train_config = dataclasses.replace(train_config, eval_steps=steps)
-    job = training_run.Job(
-        task=task,
-        model_config=model.config,
-        optimizer_config=optimizer_config,
-        train_config=train_config,
-        train_rows=train_rows,
-        eval_rows=sets.get("dev"),
-        init_checkpoint=model.checkpoint,
-        unshare=FLAGS.unshare,
-        files=model_dir.model_files(model.vocabulary, task_config),
-        settings={"classifier_dropout": FLAGS.classifier_dropout},
-    )
     strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
-    if not train_rows:
-        results = multi_run.evaluate(job, strategy, sets)
-        for name, report in results.items():
+    function = fine_tune if FLAGS.do_train else evaluate
+    outcome = function(model, data, FLAGS.output_dir, strategy=strategy, **_settings())
+    if not FLAGS.do_train:
+        for name, report in outcome.results.items():
             print(f"{name}: {report}", flush=True)
-        _export(model.checkpoint)
-        return results
-    if FLAGS.learning_rate > _HIGH_LEARNING_RATE and FLAGS.optimizer == "adamw":
-        print(
-            f"WARNING: learning_rate {FLAGS.learning_rate:g} is far above the paper's "
-            "1e-5 to 5e-5 of fine-tuning: large models collapse.",
-            flush=True,
-        )
-    results = multi_run.train(job, FLAGS.num_runs, strategy, sets)
-    if results.get("status") != training_run.PRE_EMPTED:
-        _export(FLAGS.output_dir)
-    return results
+    if FLAGS.export_dir and not outcome.preempted:
+        _export(FLAGS.output_dir if FLAGS.do_train else model.checkpoint)
+    return outcome
+
+
+def _settings() -> dict[str, Any]:
+    """The flags that set fields of the three configurations."""
+    names = {
+        field.name
+        for config_class in (FineTuningConfig, OptimizerConfig, TrainConfig)
+        for field in dataclasses.fields(config_class)
+    }
+    names -= {"output_dir"}
+    return {name: FLAGS[name].value for name in sorted(names) if name in FLAGS}
 
 
 def _export(model: str) -> None:
-    """Exports a model if told to."""
-    if not FLAGS.export_dir:
-        return
-    from albert_tf.checkpoints import model_dir
+    from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.serving import export
 
-    exported = export.of_folder(model_dir.read(model))
+    exported = export.from_model_dir(ModelDir.read(model))
     version, _ = export.export_model(exported, FLAGS.export_dir)
     print(f"Exported to {version}.", flush=True)
-
-
-def _optimizer_config(train_rows):
-    config = common_flags.optimizer_config()
-    if not (train_rows and FLAGS.num_train_epochs):
-        return config
-    steps = train_rows.total_rows * FLAGS.num_train_epochs / FLAGS.train_batch_size
-    steps = max(1, round(steps))
-    return dataclasses.replace(
-        config,
-        num_train_steps=steps,
-        num_warmup_steps=int(steps * FLAGS.warmup_proportion),
-    )
-
-
-def print_warnings(warnings: list[str]) -> None:
-    """Says what looks like a slip."""
-    for warning in warnings:
-        print(f"WARNING: {warning}", flush=True)

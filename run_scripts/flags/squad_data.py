@@ -1,26 +1,20 @@
-"""The questions that `run_squad.py` trains on and answers: their flags, their rows, and
-what is written of them."""
+"""Flags of the data of `run_squad.py`, and of its answers."""
 
 import dataclasses
-from pathlib import Path
-from typing import Any
 
 from absl import flags
 
-from albert_tf.task_config import Squad
-from data_prep.fine_tuning import cache, squad, squad_windows
+from albert_tf.task_config import Squad, TaskConfig
+from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.fine_tuning import datasets, squad
+from data_prep.fine_tuning.datasets import TaskData
 from flags import fine_tuning_flags
 
 FLAGS = flags.FLAGS
 
-PREDICTIONS_FILE = "predictions.json"
-N_BEST_FILE = "nbest_predictions.json"
-NULL_ODDS_FILE = "null_odds.json"
-RESULTS_FILE = "squad_results.json"
-
 
 def define_flags() -> None:
-    """Which files, what may be an answer, and how windows are cut."""
+    """Defines the flags of the files, of windows, and of what may be an answer."""
     flags.DEFINE_string("train_file", "", "SQuAD JSON to train on, v1.1 or v2.0.")
     flags.DEFINE_string(
         "predict_file",
@@ -30,161 +24,64 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "version_2_with_negative",
         None,
-        "Whether questions may have no answer (v2.0). Not given: as --train_file says.",
+        "True if questions may have no answer (v2.0). Default: as --train_file says.",
     )
-    flags.DEFINE_integer(
-        "doc_stride",
-        Squad.doc_stride,
-        "Pieces from one window of a paragraph to the next.",
-    )
-    flags.DEFINE_integer(
-        "max_query_length",
-        Squad.max_query_length,
-        "Pieces of a question at most; its end is cut off.",
-    )
+    for name, help_text in {
+        "doc_stride": "Tokens from the start of a window to the start of the next.",
+        "max_query_length": "Most tokens of a question; it is truncated at its end.",
+        "max_answer_length": "Most tokens of an answer.",
+        "start_n_top": "v2.0: number of start positions kept in the beam.",
+        "end_n_top": "v2.0: number of end positions kept for each start.",
+    }.items():
+        flags.DEFINE_integer(name, getattr(Squad, name), help_text)
     define_answer_flags()
-    flags.DEFINE_integer(
-        "max_answer_length", Squad.max_answer_length, "Pieces of an answer at most."
-    )
-    flags.DEFINE_integer(
-        "start_n_top", Squad.start_n_top, "v2.0: starts that prediction goes on with."
-    )
-    flags.DEFINE_integer(
-        "end_n_top", Squad.end_n_top, "v2.0: ends that it finds for each."
-    )
 
 
 def define_answer_flags() -> None:
-    """How many answers are listed, and when there is none."""
+    """Defines the flags of lists of answers and of the threshold."""
     flags.DEFINE_integer(
-        "n_best_size", Squad.n_best_size, "Answers of a question in its list."
+        "n_best_size", Squad.n_best_size, "Answers in a question's list."
     )
     flags.DEFINE_float(
         "null_threshold",
         None,
         "v2.0: answer a question if its null score, a logit, is lower; inf: always, "
-        "-inf: never. Not given: the model's own, which is 0 unless it was tuned.",
+        "-inf: never. Default: the model's, which is 0 unless it was tuned.",
     )
     flags.DEFINE_bool(
         "tune_threshold",
         False,
         "v2.0: find the threshold of the best F1 on --predict_file, the development "
-        "set, and keep it with the model.",
+        "data, and keep it with the model.",
     )
 
 
-@dataclasses.dataclass
-class SquadData:
-    """The sets of a run.
+def read_data(
+    tokenizer: AlbertTokenizer, task_config: TaskConfig | None = None
+) -> TaskData:
+    """Reads the files that the flags name.
 
-    Attributes:
-      settings: version, lengths, rules (`task_config.Squad`).
-      model: from `fine_tuning_flags.read_model`.
-      train: what is trained on; None: nothing.
-      asked: what is evaluated or answered; None: nothing.
+    Args:
+      tokenizer: the model's.
+      task_config: of a model that is trained already; None: training starts.
     """
-
-    settings: Any
-    model: Any
-    train: squad.SquadFile | None
-    asked: squad.SquadFile | None
-
-    def train_rows(self):
-        """The rows to train on; None: no training."""
-        return self._rows("train", self.train) if self.train else None
-
-    def asked_rows(self) -> dict:
-        """The rows to answer, under the name of their set: "dev" if they are scored."""
-        if not self.asked:
-            return {}
-        name = "dev" if FLAGS.do_eval else "test"
-        return {name: self._rows(name, self.asked)}
-
-    def questions(self, rows):
-        """The questions of the rows to answer, as `answer_metrics` scores them."""
-        from albert_tf.records.reader import read_rows
-        from albert_tf.tasks.answer_metrics import QuestionSet
-
-        [path] = rows.paths
-        return QuestionSet(
-            list(read_rows(path)),
-            self.asked.contexts(),
-            self.asked.golds(),
-            self.settings,
-        )
-
-    def _rows(self, name: str, file: squad.SquadFile):
-        """The rows of a set, from the cache if they are there."""
-        from albert_tf.records.features import squad_features
-
-        for_training = name == "train"
-        lengths = {
-            field.name: getattr(self.settings, field.name)
-            for field in dataclasses.fields(squad_windows.WindowSettings)
-        }
-        labelled = file.golds() is not None
-
-        def make(statistics):
-            report = squad_windows.ConversionReport()
-
-            def rows():
-                yield from squad_windows.make_rows(
-                    file.paragraphs,
-                    self.model.tokenizer,
-                    squad_windows.WindowSettings(**lengths),
-                    report,
-                    for_training,
-                )
-                if not report.windows:
-                    raise ValueError(f"{file.path}: nothing to train on: {report}.")
-                statistics.update(report.to_dict())
-
-            features = squad_features(with_places=not for_training)
-            return features, len(list(file.questions())), rows()
-
-        rows = cache.cached_rows(
-            fine_tuning_flags.cache_dir(),
-            f"squad-{name}",
-            [file.path],
-            self.model.tokenizer,
-            {**lengths, "labelled": labelled, "for_training": for_training},
-            make,
-        )
-        report = squad_windows.ConversionReport(**rows.metadata["statistics"])
-        print(f"{file.path}: {report}.", flush=True)
-        return rows
-
-
-def from_flags(model) -> SquadData:
-    """The files that the flags name, read and checked."""
     if FLAGS.do_train and not FLAGS.train_file:
         raise flags.Error("--do_train needs questions: pass --train_file.")
     answering = FLAGS.do_eval or FLAGS.do_predict
     if answering and not FLAGS.predict_file:
         raise flags.Error("--do_eval and --do_predict need --predict_file.")
-    train = squad.read_squad(FLAGS.train_file) if FLAGS.do_train else None
-    asked = squad.read_squad(FLAGS.predict_file) if answering else None
-    settings = _settings(model.task_config, train)
-    limit = model.config.max_position_embeddings
-    if settings.max_seq_length > limit:
-        raise ValueError(
-            "max_seq_length must be at most max_position_embeddings. Received "
-            f"{settings.max_seq_length} and {limit}: lower --max_seq_length."
-        )
-    for file in (train, asked):
-        if file and not settings.version_2:
-            file.check_all_answerable()
-    if train:
-        train.check_labelled()
-    if FLAGS.do_eval and asked.golds() is None:
-        raise ValueError(
-            f"{asked.path} has questions without gold answers, so it cannot be scored: "
-            "pass --do_predict in the place of --do_eval."
-        )
-    check_threshold(settings.version_2)
+    files = {}
+    if FLAGS.do_train:
+        files["train"] = squad.read_squad(FLAGS.train_file)
+    if answering:
+        split = "dev" if FLAGS.do_eval else "test"
+        files[split] = squad.read_squad(FLAGS.predict_file)
+    task_config = _task_config(task_config, files.get("train"))
+    check_threshold(task_config.version_2)
     if FLAGS.tune_threshold and not FLAGS.do_eval:
         raise flags.Error("--tune_threshold needs --do_eval on a development set.")
-    return SquadData(settings, model, train, asked)
+    cache_dir = fine_tuning_flags.cache_dir()
+    return datasets.squad(files, tokenizer, task_config, cache_dir=cache_dir)
 
 
 def check_threshold(version_2: bool) -> None:
@@ -196,64 +93,23 @@ def check_threshold(version_2: bool) -> None:
         )
 
 
-def _settings(known, train: squad.SquadFile | None) -> Squad:
-    """Those of a trained model, changed by what flags are given; else the flags'."""
-    names = [field.name for field in dataclasses.fields(Squad)]
+def _task_config(known: TaskConfig | None, train: squad.SquadFile | None) -> Squad:
+    """The model's task configuration changed by the flags given; else the flags'."""
     given = {
-        name: FLAGS[name].value
-        for name in names
-        if name in FLAGS and (FLAGS[name].present or not known)
+        field.name: FLAGS[field.name].value
+        for field in dataclasses.fields(Squad)
+        if field.name in FLAGS and (FLAGS[field.name].present or known is None)
     }
     if FLAGS.null_threshold is not None:
         given["threshold"] = FLAGS.null_threshold
     asked = FLAGS.version_2_with_negative
-    if known:
-        settings = dataclasses.replace(Squad.require(known), **given)
-        if asked is not None and asked != settings.version_2:
-            raise ValueError(
-                f"The model was trained for {known.task_name}, so that "
-                f"version_2_with_negative is {settings.version_2}: leave it out."
-            )
-    else:
+    if known is None:
         version_2 = train.has_impossible if asked is None else asked
-        settings = Squad(version_2=version_2, **given)
-    squad_windows.WindowSettings(
-        settings.max_seq_length, settings.doc_stride, settings.max_query_length
-    )
-    return settings
-
-
-def write_answers(
-    folder: Path, proposals, questions, settings, source: str
-) -> dict[str, Any]:
-    """Writes what a model, or an ensemble, answers, and how it scores.
-
-    Args:
-      folder: of the four files.
-      proposals: its answers.
-      questions: the question set.
-      settings: its `Squad`, whose threshold decides.
-      source: where that comes from.
-    Returns:
-      What `squad_results.json` holds: `scores`, `threshold` and its `source`, and the
-      number of questions without an answer by reason.
-    """
-    from albert_tf.files import write_json
-
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / PREDICTIONS_FILE, proposals.predictions(settings.threshold))
-    write_json(folder / N_BEST_FILE, proposals.n_best())
-    results: dict[str, Any] = {"task_name": settings.task_name}
-    if settings.version_2:
-        write_json(folder / NULL_ODDS_FILE, proposals.null_scores)
-        results["threshold"] = settings.to_dict()["threshold"]
-        results["threshold_source"] = source
-    results["questions"] = len(proposals.candidates)
-    reasons = list(proposals.reasons.values())
-    results["without_candidates"] = {r: reasons.count(r) for r in sorted(set(reasons))}
-    results["scores"] = questions.score(proposals, settings.threshold)
-    write_json(folder / RESULTS_FILE, results)
-    for name, value in results["scores"].items():
-        print(f"{name}: {value:.6g}", flush=True)
-    print(f"Answers: {folder / PREDICTIONS_FILE}", flush=True)
-    return results
+        return Squad(version_2, **given)
+    task_config = dataclasses.replace(Squad.require(known), **given)
+    if asked is not None and asked != task_config.version_2:
+        raise ValueError(
+            f"The model was trained for {task_config.task_name}, so that "
+            f"version_2_with_negative is {task_config.version_2}: leave it out."
+        )
+    return task_config

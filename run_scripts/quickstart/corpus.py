@@ -23,8 +23,8 @@ from absl import flags
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import write_whole
-from data_prep.corpus.reader import expand_inputs, read_documents
-from flags import common_flags
+from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
+from flags import common_flags, fields
 
 FLAGS = flags.FLAGS
 
@@ -108,10 +108,9 @@ def embedded_documents() -> list[str]:
     return make_documents(topics)
 
 
-def own_documents(input_file: str, input_format: str, **options) -> list[str]:
-    """The user's documents, cut short; options are those of `corpus.read_documents`."""
-    paths = expand_inputs(input_file)
-    whole = read_documents(paths, input_format, **options)
+def own_documents(input_file: str, config: ReadingConfig, counts: Counter) -> list[str]:
+    """Reads the user's documents and cuts them short; see `reader.read_documents`."""
+    whole = read_documents(expand_inputs(input_file), config, counts)
     return [part for document in whole for part in cut(document.sentences, " ")]
 
 
@@ -128,13 +127,7 @@ def write(path: Path, documents: list[str]) -> None:
 def main():
     counts = Counter()
     if FLAGS.input_file:
-        documents = own_documents(
-            FLAGS.input_file,
-            FLAGS.input_format,
-            on_bad_text=FLAGS.on_bad_text,
-            language=FLAGS.language,
-            counts=counts,
-        )
+        documents = own_documents(FLAGS.input_file, fields.read(ReadingConfig), counts)
     else:
         documents = embedded_documents()
     rng = np.random.default_rng(FLAGS.random_seed)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from absl import flags
 
+from albert_tf.files import read_json
 from flags import common_flags
 
 FLAGS = flags.FLAGS
@@ -63,7 +64,7 @@ def unknown_share(folder: Path) -> float:
 def print_table(folder: Path) -> None:
     from albert_tf.records.sidecar import read_metadata
 
-    results = json.loads((folder / "model" / "results.json").read_text())
+    results = read_json(folder / "model" / "results.json")
     sidecars = {
         part: read_metadata(folder / f"{part}.tfrecord") for part in ("train", "eval")
     }
@@ -93,14 +94,14 @@ def ask_model(folder: Path) -> None:
     inputs = packing.pack_segments(
         ids,
         None,
-        max_seq_length=len(ids) + packing.SPECIAL_PIECES_OF_SINGLE,
+        max_seq_length=len(ids) + packing.SPECIAL_TOKENS_OF_SINGLE,
         cls_id=tokenizer.cls_id,
         sep_id=tokenizer.sep_id,
         pad_id=tokenizer.pad_id,
     )
     expressions = ";".join(f"{n}=[{v.tolist()}]" for n, v in inputs.items())
     command = [str(Path(sys.executable).with_name("saved_model_cli")), "run"]
-    results = json.loads((folder / "model" / "results.json").read_text())
+    results = read_json(folder / "model" / "results.json")
     exported = folder / "saved_model" / str(results["global_step"])
     command += ["--dir", str(exported), "--tag_set", "serve"]
     command += ["--signature_def", "serving_default", "--input_exprs", expressions]

@@ -8,7 +8,7 @@ from albert_tf.checkpoints import group_mapping
 from albert_tf.checkpoints.load import load_weights, released_name, weights_checkpoint
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.model.heads import PretrainingModel
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.serving import export
 from albert_tf.tasks.pretraining import MASKED_LM, PRETRAINING
 from albert_tf.training import run as training_run
@@ -87,7 +87,7 @@ def run(folder, rows, config, steps, task=PRETRAINING, **job):
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     path = tmp_path_factory.mktemp("rows") / "rows.tfrecord"
-    return read_set([tiny.write_rows(path, 9, seed=2)], {})
+    return read_record_set([tiny.write_rows(path, 9, seed=2)], {})
 
 
 @pytest.fixture(scope="module", params=STRATEGIES)
@@ -268,9 +268,9 @@ def test_without_sentence_order_its_weights_stay_and_the_rest_learns(rows, tmp_p
 
 
 def test_layers_of_bert_have_names_of_albert():
-    found = group_mapping.own_name(
+    found = group_mapping.from_bert_name(
         "bert/encoder/layer_11/attention/output/LayerNorm/beta"
     )
     assert found == f"{STACK}group_11/inner_group_0/LayerNorm/beta"
     for name in ("bert/pooler/dense/kernel", f"{STACK}group_0/inner_group_0/x", "a"):
-        assert group_mapping.own_name(name) == name
+        assert group_mapping.from_bert_name(name) == name

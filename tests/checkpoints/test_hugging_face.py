@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from albert_tf.checkpoints import beside_weights, convert, formats, hugging_face, verify
+from albert_tf.checkpoints import convert, formats, hugging_face, model_dir, verify
 from albert_tf.checkpoints.load import HEADS, load_weights
 from albert_tf.model.heads import (
     ClassificationModel,
@@ -174,7 +174,7 @@ def test_pretraining_models_agree_both_ways(shape, batch, tmp_path):
     config = their_config(**SHAPES[shape])
     tensors = random_tensors(config, np.random.default_rng(1), PRETRAINING_HEADS)
     source = write_folder(tmp_path / "theirs", config, tensors)
-    own = PretrainingModel(beside_weights.read_config(source), seed=2)
+    own = PretrainingModel(model_dir.read_config(source), seed=2)
     report = load_weights(own, source)
     assert (report.missing, report.unused) == ((), ())
     results, encoded = own(batch), own.encoder(batch)
@@ -195,9 +195,7 @@ def test_classifiers_agree_both_ways(labels, batch, tmp_path):
     rng = np.random.default_rng(2)
     tensors = random_tensors(config, rng, {"classifier": labels})
     source = write_folder(tmp_path / "theirs", config, tensors)
-    own = ClassificationModel(
-        beside_weights.read_config(source), num_outputs=labels, seed=3
-    )
+    own = ClassificationModel(model_dir.read_config(source), labels, seed=3)
     report = load_weights(own, source)
     assert (report.missing, report.unused) == ((), ())
     back = convert_back(source, tmp_path)
@@ -218,7 +216,7 @@ def test_multiple_choice_models_agree_both_ways(batch, tmp_path):
     assert saved_config(back)["architectures"] == ["AlbertForMultipleChoice"]
     # The two rows are the options of one question.
     choices = {name: value[tf.newaxis] for name, value in batch.items()}
-    own = MultipleChoiceModel(beside_weights.read_config(source), seed=3)
+    own = MultipleChoiceModel(model_dir.read_config(source), seed=3)
     report = load_weights(own, source)
     assert (report.missing, report.unused) == ((), ())
     for folder in (source, back):
@@ -237,7 +235,7 @@ def test_question_answering_agrees_both_ways_though_it_has_no_pooler(batch, tmp_
         convert.Conversion(str(source), str(back), "hugging_face")
     )
     assert results["weights"]["fresh"] == ["bert/pooler/dense/bias", POOLER]
-    own = SpanModel(beside_weights.read_config(source), seed=3)
+    own = SpanModel(model_dir.read_config(source), seed=3)
     report = load_weights(own, back)
     assert (report.missing, report.unused) == ((), ())
     for folder in (source, back):
@@ -251,7 +249,7 @@ def test_a_model_without_pooler_is_a_start_but_no_whole_model(tmp_path):
     tensors = random_tensors(config, np.random.default_rng(2), {"predictions": 0})
     tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
     source = write_folder(tmp_path / "theirs", config, tensors)
-    own = ClassificationModel(beside_weights.read_config(source), num_outputs=2, seed=3)
+    own = ClassificationModel(model_dir.read_config(source), 2, seed=3)
     heads = HEADS
     report = load_weights(own, source, heads, heads)
     assert POOLER in report.missing and len(report.missing) == 4
@@ -327,9 +325,9 @@ def test_shards_are_read_as_one(tmp_path):
 )
 def test_activations_keep_their_meaning(own, theirs):
     config = tiny.tiny_config(hidden_act=own)
-    values = hugging_face.config_values(config, "AlbertModel")
+    values = hugging_face.config_to_dict(config, "AlbertModel")
     assert values["hidden_act"] == theirs
-    assert hugging_face.config_of(values) == config
+    assert hugging_face.config_from_dict(values) == config
 
 
 @pytest.mark.parametrize(
@@ -346,7 +344,7 @@ def test_other_models_are_refused_by_their_configuration(changes, words, tmp_pat
     values = {**their_config().to_dict(), **changes}
     (tmp_path / "config.json").write_text(json.dumps(values))
     with pytest.raises(ValueError, match=words) as caught:
-        beside_weights.read_config(tmp_path)
+        model_dir.read_config(tmp_path)
     assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -385,10 +383,10 @@ def test_their_tokenizer_of_an_exported_folder_gives_our_ids(
     tensors = random_tensors(config, np.random.default_rng(1), {})
     source = write_folder(tmp_path / "theirs", config, tensors)
     file = shared_data / "vocabulary" / "30k-clean.model"
-    vocabulary = beside_weights.Vocabulary(file, lower_case, lower_case)
+    vocabulary = model_dir.VocabularyFile(file, lower_case, lower_case)
     back = convert_back(source, tmp_path, vocabulary=vocabulary)
     theirs = transformers.AlbertTokenizer.from_pretrained(back)
-    own = beside_weights.read_vocabulary(back)
+    own = model_dir.read_vocabulary(back)
     assert (own.lower_case, own.strip_accents) == (lower_case, lower_case)
     text = "How old were Müller's 3 Dogs in 2013, and why?"
     [ids] = own.tokenizer().encode_batch([text])
@@ -406,12 +404,10 @@ def test_their_word_piece_tokenizer_gives_our_ids(shared_data, tmp_path):
     back = convert_back(
         source,
         tmp_path,
-        vocabulary=beside_weights.Vocabulary(file, True, True),
+        vocabulary=model_dir.VocabularyFile(file, True, True),
     )
     theirs = transformers.AutoTokenizer.from_pretrained(back)
-    [ids] = (
-        beside_weights.read_vocabulary(back).tokenizer().encode_batch(["我爱Tokyo。"])
-    )
+    [ids] = model_dir.read_vocabulary(back).tokenizer().encode_batch(["我爱Tokyo。"])
     assert theirs("我爱Tokyo。")["input_ids"] == [101, *ids, 102]
 
 

@@ -1,4 +1,4 @@
-"""Reading text and the quick start's text: data_prep/corpus.py and its script."""
+"""Files become documents and sentences; bad text is named or counted."""
 
 import gzip
 import json
@@ -17,11 +17,11 @@ from data_prep.corpus.reader import (
     EMPTY_FILE,
     INVISIBLE,
     MAX_SENTENCE_LENGTH,
+    ReadingConfig,
     expand_inputs,
     read_documents,
     read_sentences,
 )
-from quickstart import corpus as quickstart_corpus
 
 
 def write(path, content):
@@ -30,15 +30,17 @@ def write(path, content):
     return str(path)
 
 
-def documents(path, input_format, **options):
+def documents(path, input_format, on_bad_text="error", **options):
     """The sentences of each document of a file."""
-    return [d.sentences for d in read_documents([path], input_format, **options)]
+    config = ReadingConfig(input_format, on_bad_text)
+    return [d.sentences for d in read_documents([path], config, **options)]
 
 
-def sentences(tmp_path, text, **options):
+def sentences(tmp_path, text, language="en"):
     """The sentences of a raw text."""
     path = write(tmp_path / "raw.txt", text)
-    return [s.text for s in read_sentences([path], "raw", **options)]
+    config = ReadingConfig("raw", language=language)
+    return [s.text for s in read_sentences([path], config)]
 
 
 # Naming files.
@@ -87,13 +89,13 @@ def test_lines_are_sentences_and_blank_lines_end_documents(tmp_path):
 def test_documents_know_their_file_and_first_line(tmp_path):
     a = write(tmp_path / "a.txt", "\none\ntwo\n\nthree\n")
     b = write(tmp_path / "b.txt", "four\n")
-    found = [(d.file, d.line) for d in read_documents([a, b], "lines")]
+    found = [(d.file, d.line) for d in read_documents([a, b], ReadingConfig("lines"))]
     assert found == [(a, 2), (a, 5), (b, 1)]
 
 
 def test_the_end_of_a_file_ends_its_document(tmp_path):
     paths = [write(tmp_path / name, f"in {name}") for name in ("a.txt", "b.txt")]
-    found = [d.sentences for d in read_documents(paths, "lines")]
+    found = [d.sentences for d in read_documents(paths, ReadingConfig("lines"))]
     assert found == [["in a.txt"], ["in b.txt"]]
 
 
@@ -170,7 +172,7 @@ def test_no_character_of_random_text_is_lost(tmp_path):
 def test_no_character_of_real_text_is_lost(shared_data):
     paths = expand_inputs(f"{shared_data}/text/*.txt")
     texts = Counter()
-    for sentence in read_sentences(paths, "raw"):
+    for sentence in read_sentences(paths, ReadingConfig("raw")):
         texts[sentence.file] += len("".join(sentence.text.split()))
     for path in paths:
         with open(path, encoding="utf-8") as file:
@@ -215,7 +217,7 @@ def test_documents_and_files_without_a_sentence_are_counted(tmp_path):
     a = write(tmp_path / "a.jsonl", '{"text": " \\n "}\n{"text": "One."}\n')
     b = write(tmp_path / "b.jsonl", "\n \n")
     counts = Counter()
-    assert len(list(read_documents([a, b], "jsonl", counts=counts))) == 1
+    assert len(list(read_documents([a, b], ReadingConfig("jsonl"), counts))) == 1
     assert counts == {EMPTY_DOCUMENT: 1, EMPTY_FILE: 1}
 
 
@@ -235,7 +237,7 @@ def test_bad_utf8_is_named_or_skipped_and_counted(tmp_path, input_format):
 
 def test_text_before_a_bad_line_comes_first(tmp_path):
     path = write(tmp_path / "a.txt", b"One.\n\xff\n")
-    stream = read_sentences([path], "lines")
+    stream = read_sentences([path], ReadingConfig("lines"))
     assert next(stream).text == "One."
     with pytest.raises(ValueError, match="line 2"):
         next(stream)
@@ -266,7 +268,7 @@ def test_a_damaged_packed_file_is_named(tmp_path, name):
 )
 def test_unknown_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
-        next(read_sentences([], **({"input_format": "raw"} | options)))
+        ReadingConfig(**options)
 
 
 # Size.
@@ -280,7 +282,7 @@ def test_a_long_line_needs_little_memory(tmp_path, input_format, repeats):
     path = write(tmp_path / "a.txt", line)
     length = 0
     tracemalloc.start()
-    for sentence in read_sentences([path], input_format):
+    for sentence in read_sentences([path], ReadingConfig(input_format)):
         length += len(sentence.text.replace(" ", ""))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -323,53 +325,3 @@ def test_progress_adds_up_to_the_size_of_the_file(tmp_path, name):
     documents(path, "lines", progress=calls.append)
     assert sum(calls) == os.path.getsize(path)
     assert len(calls) >= 2
-
-
-# The quick start's text.
-
-
-TOPIC = """Title
-*****
-
-This is a *first* paragraph, with plain words and a hyphen-
-ated one in it.
-
-   grammar ::= "a" | "b"
-
-* An item that says something, too, of **some** length.
-
-   >>> print("code is left out, whatever it says in words.")
-
-Too short.
-"""
-
-
-def test_prose_keeps_paragraphs_and_drops_code_and_headings():
-    assert list(quickstart_corpus.prose(TOPIC)) == [
-        "This is a first paragraph, with plain words and a hyphen-ated one in it.",
-        "An item that says something, too, of some length.",
-    ]
-
-
-def test_documents_share_no_paragraph():
-    first, second = quickstart_corpus.prose(TOPIC)
-    other = "A third paragraph has enough words to stay."
-    made = quickstart_corpus.make_documents(
-        {"long": TOPIC, "part": first, "new": f"{second}\n\n{other}"}
-    )
-    assert made == [f"{first}\n\n{second}", other]
-
-
-def test_the_split_of_the_embedded_text_is_seeded_and_by_characters():
-    topics = pytest.importorskip("pydoc_data.topics").topics
-    made = quickstart_corpus.make_documents(topics)
-    splits = [
-        quickstart_corpus.split(made, 0.1, np.random.default_rng(seed))
-        for seed in (1, 1, 2)
-    ]
-    train, evaluation = splits[0]
-    total = sum(map(len, made))
-    assert sorted(train + evaluation) == sorted(made)
-    assert 0.08 * total < sum(map(len, evaluation)) <= 0.1 * total
-    assert total > 200_000
-    assert splits[0] == splits[1] != splits[2]

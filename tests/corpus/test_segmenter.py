@@ -11,7 +11,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.segmenter import SegmentingTokenizer, make_segmenting
 from data_prep.corpus.tokenize import TextConfig
 from data_prep.pretraining.config import PretrainingDataConfig
-from data_prep.pretraining.job import Job, make_pretraining_data
+from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
 from data_prep.pretraining.output_files import expand_outputs
 
 NEWS_LINES = 40
@@ -40,7 +40,7 @@ def words_of(tokenizer, text):
     table = SegmentingTokenizer(tokenizer).word_start_table
     words = []
     for i in ids:
-        piece = tokenizer.id_to_piece(i % tokenizer.vocab_size).removeprefix("##")
+        piece = tokenizer.id_to_token(i % tokenizer.vocab_size).removeprefix("##")
         if table[i]:
             words.append(piece)
         else:
@@ -78,7 +78,7 @@ def make(tokenizer, news, folder, segmenter):
     path = folder / "news.txt"
     if not path.exists():
         path.write_text("\n".join(news), encoding="utf-8")
-    job = Job(
+    job = PretrainingDataJob(
         input_paths=[str(path)],
         text_config=TextConfig("lines", language="zh", chinese_segmenter=segmenter),
         tokenizer=tokenizer,

@@ -88,7 +88,7 @@ def test_a_saved_corpus_is_read_back(vocab_size, tmp_path, documents):
         text.ids.astype(dtype), text.sentence_offsets, text.document_offsets
     )
     path = tmp_path / "text.npy"
-    path.write_bytes(saved.save())
+    path.write_bytes(saved.to_bytes())
     read = load_corpus(str(path))
     assert read.ids.dtype == dtype and np.array_equal(read.ids, text.ids)
     assert np.array_equal(read.sentence_offsets, text.sentence_offsets)

@@ -1,9 +1,5 @@
-"""Training a vocabulary: data_prep/vocabulary.py, train_sentencepiece.py."""
+"""A trained vocabulary has the reserved tokens and fits the text and tokenizer."""
 
-import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -12,29 +8,16 @@ import sentencepiece
 
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus import vocabulary
-from data_prep.corpus.reader import BAD_UTF8, expand_inputs, read_sentences
+from data_prep.corpus.reader import (
+    BAD_UTF8,
+    ReadingConfig,
+    expand_inputs,
+    read_sentences,
+)
 from data_prep.corpus.vocabulary import VocabularyConfig
-from helpers.paths import ROOT
+from helpers.letters import made_up_text
 
-SCRIPT = ROOT / "run_scripts" / "train_sentencepiece.py"
 SYMBOLS = vocabulary.PUNCTUATION_SYMBOLS
-
-
-def made_up_text(count, seed=3):
-    """Sentences of random words over a small alphabet, with some punctuation."""
-    rng = np.random.default_rng(seed)
-    words = [
-        "".join(rng.choice([*"aeioulmnrst"], rng.integers(2, 8))) for _ in range(90)
-    ]
-    marks = ["", "", "", ",", " (see it)", ' "so"', "-like", " – £ 5", " € 3"]
-    return [
-        " ".join(
-            str(rng.choice(words)) + str(rng.choice(marks))
-            for _ in range(rng.integers(3, 12))
-        ).capitalize()
-        + "."
-        for _ in range(count)
-    ]
 
 
 def train(sentences, counts=None, **settings):
@@ -42,16 +25,6 @@ def train(sentences, counts=None, **settings):
     counts = Counter() if counts is None else counts
     trained = vocabulary.train_vocabulary(sentences, config, counts)
     return trained, sentencepiece.SentencePieceProcessor(model_proto=trained.model)
-
-
-def run_script(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, SCRIPT, *arguments],
-        env=os.environ | {"PYTHONPATH": ROOT} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_reserved_pieces_and_symbols_have_the_released_ids():
@@ -83,7 +56,7 @@ def test_each_symbol_is_cut_out_of_words():
 
 def test_a_vocabulary_of_real_text_fits_the_tokenizer(tmp_path, shared_data):
     paths = expand_inputs(f"{shared_data}/text/ENG18652*")
-    texts = [s.text for s in read_sentences(paths, "raw")]
+    texts = [s.text for s in read_sentences(paths, ReadingConfig("raw"))]
     vocabulary.write_vocabulary(train(texts, vocab_size=2000)[0].model, tmp_path / "v")
     tokenizer = AlbertTokenizer(spm_model_file=tmp_path / "v.model")
     ids = np.concatenate([tokenizer.encode(text) for text in texts])
@@ -152,7 +125,7 @@ def test_a_vocabulary_too_small_is_an_error_that_names_the_smallest_possible():
         ({"extra_symbols": ("[MASK]",)}, r"'\[MASK\]' is in the vocabulary already"),
         ({"extra_symbols": ("a b",)}, "no white space.* 'a b'"),
         ({"extra_symbols": ("",)}, "no white space.* ''"),
-        ({"extra_symbols": ("…",)}, r"'…' is never met.* into '\.\.\.'"),
+        ({"extra_symbols": ("…",)}, r"'…' never occurs.* into '\.\.\.'"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):
@@ -164,7 +137,7 @@ def test_a_symbol_with_capitals_is_right_where_case_is_kept():
     settings = {"extra_symbols": ("[ENT]",), "lower_case": False}
     _, processor = train(made_up_text(300), **settings)
     assert "[ENT]" in processor.encode("nu [ENT] mo", out_type=str)
-    with pytest.raises(ValueError, match=r"'\[ENT\]' is never met"):
+    with pytest.raises(ValueError, match=r"'\[ENT\]' never occurs"):
         VocabularyConfig(extra_symbols=("[ENT]",))
 
 
@@ -252,34 +225,7 @@ def test_training_uses_the_sample():
     assert (trained.sentences, trained.sampled_sentences) == (900, 400)
 
 
-# The files, and the script.
-
-
-def test_two_processes_write_the_same_bytes(tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("\n".join(made_up_text(900)), encoding="utf-8")
-    digests = []
-    for name, seed in [("a", 7), ("b", 7), ("c", 8)]:
-        done = run_script(
-            f"--input_file={text}",
-            f"--model_prefix={tmp_path}/{name}/v",
-            f"--random_seed={seed}",
-            "--vocab_size=110",
-            "--sample_sentences=400",
-            PYTHONHASHSEED=name.encode().hex(),
-            OMP_NUM_THREADS="1" if name == "b" else "3",
-        )
-        assert done.returncode == 0, done.stderr
-        assert "110 pieces, of 400 sentences" in done.stdout
-        assert sorted(os.listdir(tmp_path / name)) == ["v.model", "v.vocab"]
-        digests.append(
-            [
-                hashlib.sha256((tmp_path / name / file).read_bytes()).hexdigest()
-                for file in ("v.model", "v.vocab")
-            ]
-        )
-    assert digests[0] == digests[1]
-    assert digests[0][0] != digests[2][0]
+# The files.
 
 
 def test_the_vocab_file_lists_pieces_and_scores_like_the_released_one(
@@ -291,27 +237,3 @@ def test_the_vocab_file_lists_pieces_and_scores_like_the_released_one(
     assert (tmp_path / "copy.model").read_bytes() == content
     expected = released.with_suffix(".vocab").read_bytes()
     assert (tmp_path / "copy.vocab").read_bytes() == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--vocab_size=9000"], 1, "vocab_size must be at most"),
-        (["--vocab_size=many"], 2, "--vocab_size=many"),
-        (["--input_file=nowhere.txt"], 1, "nowhere.txt does not exist"),
-        (["--model_prefix={text}/v"], 1, "Cannot write to folder"),
-        (["--model_prefix={folder}/"], 1, "must end in a file name"),
-    ],
-)
-def test_wrong_use_is_one_line_and_writes_nothing(tmp_path, arguments, code, message):
-    text = tmp_path / "text.txt"
-    text.write_text("\n".join(made_up_text(300)), encoding="utf-8")
-    out = tmp_path / "out"
-    out.mkdir()
-    arguments = [a.format(text=text, folder=out) for a in arguments]
-    done = run_script(f"--input_file={text}", f"--model_prefix={out}/v", *arguments)
-    assert done.returncode == code
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert os.listdir(out) == []

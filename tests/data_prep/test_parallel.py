@@ -1,4 +1,4 @@
-"""Workers carry tasks out, hand errors over, and die with their parent."""
+"""Workers carry calls out, hand errors over, and die with their parent."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from data_prep.parallel import Task, Workers
+from data_prep.parallel import Call, Workers
 from helpers.paths import ROOT
 
 
@@ -25,39 +25,39 @@ def die(shared):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def run_all(workers, tasks):
+def run_all(workers, calls):
     results = {}
-    waiting = iter(tasks)
+    waiting = iter(calls)
     workers.run(
         lambda: next(waiting, None),
-        lambda task, result: results.update({task.note: result}),
+        lambda call, result: results.update({call.note: result}),
     )
     return results
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_every_task_is_done_once_with_what_is_shared(count):
+def test_every_call_is_done_once_with_what_is_shared(count):
     with Workers(count) as workers:
         workers.share(3)
-        results = run_all(workers, [Task(multiply, (n,), n) for n in range(20)])
+        results = run_all(workers, [Call(multiply, (n,), n) for n in range(20)])
         assert {n: value for n, (value, _) in results.items()} == {
             n: 3 * n for n in range(20)
         }
         processes = {pid for _, pid in results.values()}
         assert (os.getpid() in processes) == (count == 1) and len(processes) <= count
         workers.share(5)
-        assert run_all(workers, [Task(multiply, (4,), 0)])[0][0] == 20
+        assert run_all(workers, [Call(multiply, (4,), 0)])[0][0] == 20
         assert workers.peak_memory > count * 10_000_000
 
 
-def test_a_task_may_wait_for_another():
-    """Each result gives the next task, so that all but one worker wait."""
-    results, ready = [], [Task(multiply, (1,))]
+def test_a_call_may_wait_for_another():
+    """Each result gives the next call, so that all but one worker wait."""
+    results, ready = [], [Call(multiply, (1,))]
 
-    def done(task, result):
+    def done(call, result):
         results.append(result[0])
         if len(results) < 6:
-            ready.append(Task(multiply, (result[0],)))
+            ready.append(Call(multiply, (result[0],)))
 
     with Workers(2) as workers:
         workers.share(2)
@@ -67,12 +67,12 @@ def test_a_task_may_wait_for_another():
 
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("error", [ValueError("bad text"), OSError("no disk")])
-def test_errors_of_tasks_are_raised(count, error):
+def test_errors_of_calls_are_raised(count, error):
     with (
         pytest.raises(type(error), match=str(error)),
         Workers(count) as workers,
     ):
-        run_all(workers, [Task(fail, (error,))] * 3)
+        run_all(workers, [Call(fail, (error,))] * 3)
 
 
 def test_other_errors_tell_where_they_come_from():
@@ -80,7 +80,7 @@ def test_other_errors_tell_where_they_come_from():
         pytest.raises(RuntimeError, match="in fail"),
         Workers(2) as workers,
     ):
-        run_all(workers, [Task(fail, (ZeroDivisionError("bug"),))])
+        run_all(workers, [Call(fail, (ZeroDivisionError("bug"),))])
 
 
 def test_a_worker_that_dies_is_an_error_that_says_so():
@@ -89,7 +89,7 @@ def test_a_worker_that_dies_is_an_error_that_says_so():
         Workers(2) as workers,
     ):
         workers.share(1)
-        run_all(workers, [Task(multiply, (1,), 0), Task(die, ()), Task(die, ())])
+        run_all(workers, [Call(multiply, (1,), 0), Call(die, ()), Call(die, ())])
 
 
 def test_no_worker_is_refused():
@@ -100,12 +100,12 @@ def test_no_worker_is_refused():
 PATHS = [str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)]
 PARENT = """
 import sys, test_parallel
-from data_prep.parallel import Workers, Task
+from data_prep.parallel import Workers, Call
 if __name__ == "__main__":
     with Workers(2) as workers:
         workers.share(1)
         done = test_parallel.run_all(
-            workers, [Task(test_parallel.multiply, (n,), n) for n in range(8)]
+            workers, [Call(test_parallel.multiply, (n,), n) for n in range(8)]
         )
         print(*{pid for _, pid in done.values()}, flush=True)
         sys.stdin.read()

@@ -1,6 +1,4 @@
-"""Questions -> rows, and predictions -> files: data_prep/choice.py."""
-
-import json
+"""Rows of questions with options."""
 
 import numpy as np
 import pytest
@@ -32,16 +30,19 @@ def rows_of(questions, max_seq_length=50, max_qa_length=0, statistics=None):
     ],
 )
 def test_a_run_of_underscores_is_one_blank(question, option, text):
-    assert multiple_choice.join(question, option) == text
+    asked = multiple_choice.ChoiceQuestion("q", "", question, (option, "x"), 0, -1)
+    assert asked.texts()[0] == text
 
 
 def test_rows_are_passage_then_question_with_option():
     article = "a boy swam"
     questions = [
-        multiple_choice.Question(
+        multiple_choice.ChoiceQuestion(
             "q1", article, "who swam", ("boy", "girl", "cow"), 0, 1
         ),
-        multiple_choice.Question("q2", article, "he _ home", ("went", "ran"), 1, 1),
+        multiple_choice.ChoiceQuestion(
+            "q2", article, "he _ home", ("went", "ran"), 1, 1
+        ),
     ]
     first, second = rows_of(questions)
     assert [len(row["input_ids"]) for row in (first, second)] == [3, 2]
@@ -71,7 +72,9 @@ def test_the_passage_is_cut_first_and_the_option_stays():
             for most in (40, 20, 9)
         )
         limits = {"max_seq_length": 3 + rng.integers(1, 40), "max_qa_length": 23}
-        asked = multiple_choice.Question("q", passage, question, (option, ""), 0, -1)
+        asked = multiple_choice.ChoiceQuestion(
+            "q", passage, question, (option, ""), 0, -1
+        )
         statistics = {}
         [row] = rows_of([asked], **limits, statistics=statistics)
         for name in lost:
@@ -90,7 +93,9 @@ def test_the_passage_is_cut_first_and_the_option_stays():
 
 
 def test_a_passage_longer_than_anything_is_cut_to_the_row():
-    asked = multiple_choice.Question("q", "abc " * 5_000, "who", ("boy", "cow"), 1, -1)
+    asked = multiple_choice.ChoiceQuestion(
+        "q", "abc " * 5_000, "who", ("boy", "cow"), 1, -1
+    )
     [row] = rows_of([asked], max_seq_length=31)
     assert [len(ids) for ids in row["input_ids"]] == [31, 31]
 
@@ -98,7 +103,9 @@ def test_a_passage_longer_than_anything_is_cut_to_the_row():
 def test_from_2_to_26_options_make_rows():
     for options in (2, 5, 26):
         names = tuple("abcdefghijklmnopqrstuvwxyz"[:options])
-        asked = multiple_choice.Question("q", "text", "who", names, options - 1, -1)
+        asked = multiple_choice.ChoiceQuestion(
+            "q", "text", "who", names, options - 1, -1
+        )
         [row] = rows_of([asked])
         assert len(row["input_ids"]) == len(row["segment_ids"]) == options
         assert row["level"] == -1
@@ -111,7 +118,7 @@ def test_lengths_that_leave_no_room_are_errors(lengths):
 
 
 def test_rows_count_their_pieces(tmp_path):
-    asked = [multiple_choice.Question("q", "abc é", "who", ("boy", "cow"), 1, -1)]
+    asked = [multiple_choice.ChoiceQuestion("q", "abc é", "who", ("boy", "cow"), 1, -1)]
     statistics = {}
     rows_of(asked, statistics=statistics)
     assert statistics == {
@@ -125,8 +132,10 @@ def test_rows_count_their_pieces(tmp_path):
 
 def test_rows_survive_the_disk_with_their_own_numbers_of_options(tmp_path):
     questions = [
-        multiple_choice.Question("ä/1", "abc", "who", ("boy", "girl", "cow"), 2, 0),
-        multiple_choice.Question("ä/2", "abc", "who _ so", ("is", ""), 0, 1),
+        multiple_choice.ChoiceQuestion(
+            "ä/1", "abc", "who", ("boy", "girl", "cow"), 2, 0
+        ),
+        multiple_choice.ChoiceQuestion("ä/2", "abc", "who _ so", ("is", ""), 0, 1),
     ]
     rows, path = rows_of(questions), tmp_path / "rows.tfrecord"
     features = choice_features()
@@ -140,8 +149,8 @@ def test_rows_survive_the_disk_with_their_own_numbers_of_options(tmp_path):
 
 def test_a_set_that_needs_answers_names_the_question_without_one():
     questions = [
-        multiple_choice.Question("first", "a", "b", ("c", "d"), 0, -1),
-        multiple_choice.Question(
+        multiple_choice.ChoiceQuestion("first", "a", "b", ("c", "d"), 0, -1),
+        multiple_choice.ChoiceQuestion(
             "second", "a", "b", ("c", "d"), multiple_choice.NO_LABEL, -1
         ),
     ]
@@ -149,21 +158,3 @@ def test_a_set_that_needs_answers_names_the_question_without_one():
     with pytest.raises(ValueError, match=r"dev\.jsonl: question 'second' has no"):
         multiple_choice.check_answers(questions, "dev.jsonl")
     assert [row["label_ids"] for row in rows_of(questions)] == [0, 0]
-
-
-def test_predictions_are_letters_and_probabilities_by_id(tmp_path):
-    predicted = {
-        "index": np.array(["one", "zwei ä"]),
-        "options": np.array([3, 2], np.int32),
-        "probabilities": np.array([[0.25, 0.125, 0.625], [0.5625, 0.4375, 0.0]]),
-    }
-    files = tmp_path / "new" / "answers.json", tmp_path / "new" / "table.tsv"
-    multiple_choice.write_predictions(predicted, *files)
-    answers, table = (file.read_text(encoding="utf-8") for file in files)
-    assert json.loads(answers) == {"one": "C", "zwei ä": "A"}
-    assert table.split("\n") == [
-        "id\tA\tB\tC",
-        "one\t0.25\t0.125\t0.625",
-        "zwei ä\t0.5625\t0.4375\t",
-        "",
-    ]

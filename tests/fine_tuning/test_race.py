@@ -1,4 +1,4 @@
-"""RACE folders and JSON lines -> questions: data_prep/race.py."""
+"""Questions of RACE folders and of JSON lines."""
 
 import json
 import shutil
@@ -92,10 +92,10 @@ def test_levels_are_chosen(tmp_path):
 def test_questions_are_what_the_file_says(tmp_path):
     write_passage(tmp_path, level="high")
     assert read_folder(tmp_path, ["high"]) == [
-        multiple_choice.Question(
+        multiple_choice.ChoiceQuestion(
             "high7.txt/1", "a boy swam", "who swam", ("boy", "girl", "cow"), 0, 1
         ),
-        multiple_choice.Question(
+        multiple_choice.ChoiceQuestion(
             "high7.txt/2", "a boy swam", "he _ home", ("went", "ran"), 1, 1
         ),
     ]

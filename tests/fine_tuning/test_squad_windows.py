@@ -1,4 +1,4 @@
-"""Paragraphs and questions -> windows, answers through offsets and back."""
+"""Windows of paragraphs; answers through offsets and back."""
 
 import unicodedata
 
@@ -34,7 +34,13 @@ def tokenizers(spm_model_file, tmp_path_factory) -> list[AlbertTokenizer]:
     return every_tokenizer(spm_model_file, write_wordpieces(folder / "vocab.txt"))
 
 
-def ends_inside_a_piece(tokenized, place):
+def text_of(tokenized, tokens):
+    """The text of a half-open range of tokens, as given."""
+    first, end = tokens
+    return tokenized.text[tokenized.starts[first] : tokenized.ends[end - 1]]
+
+
+def ends_inside_a_token(tokenized, place):
     return any(
         start < edge < end
         for edge in place
@@ -58,11 +64,11 @@ def test_gold_answers_are_found_again_letter_for_letter(
         for question in each.questions:
             [answer] = question.answers
             pieces = squad_windows.find_answer(tokenized, question)
-            text = tokenized.text_of(pieces)
+            text = text_of(tokenized, pieces)
             found += text == answer.text
             assert answer.text in text
             place = answer.start, answer.start + len(answer.text)
-            assert text == answer.text or ends_inside_a_piece(tokenized, place)
+            assert text == answer.text or ends_inside_a_token(tokenized, place)
     assert found >= exact
 
     _, report = convert(read.paragraphs, tokenizer)
@@ -109,16 +115,16 @@ def test_any_range_of_pieces_is_found_again_from_its_text(tokenizers):
             continue
         first = rng.integers(pieces)
         end = rng.integers(first, pieces) + 1
-        answer = tokenized.text_of((first, end))
+        answer = text_of(tokenized, (first, end))
         if not answer:
             continue
         start = int(tokenized.starts[first])
         place = squad_windows.locate(text, squad.Answer(answer, start))
         assert place == (start, start + len(answer))
-        again = tokenized.text_of(tokenized.pieces_of(place))
+        again = text_of(tokenized, tokenized.tokens_of(place))
         assert answer in again
         # As of "№ʰ", whose pieces are "n" and "oh": no range of pieces is "№" alone.
-        exact = not ends_inside_a_piece(tokenized, place)
+        exact = not ends_inside_a_token(tokenized, place)
         assert again == answer or not exact
         checked += exact
         following = text[place[1] : place[1] + 1]
@@ -189,7 +195,7 @@ def test_an_answer_that_the_vocabulary_drops_is_lost_not_a_crash(tokenizer):
     text = "tea \u0301 and rain"
     rows, report = convert([paragraph(text, ("a", "\u0301", 4))], tokenizer)
     tokenized = squad_windows.TokenizedParagraph(text, tokenizer)
-    assert tokenized.pieces_of((4, 5)) is None or rows
+    assert tokenized.tokens_of((4, 5)) is None or rows
     assert len(rows) + len(report.lost_answers) == 1
 
 

@@ -1,12 +1,8 @@
-"""Tables as people have them, and GLUE's."""
+"""Tables of text as people have them."""
 
-import json
-
-import numpy as np
 import pytest
 
-from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.fine_tuning import classification, glue, tables
+from data_prep.fine_tuning import tables
 from data_prep.fine_tuning.tables import Columns
 
 COLUMNS = Columns("text", "other", "label")
@@ -126,90 +122,20 @@ def test_unknown_labels_and_words_for_numbers_are_named(tmp_path):
     assert tables.label_values(examples[:1], None) == [1.5]
 
 
-COUNTS = {
-    "rte": (2490, 277, 3000),
-    "mrpc": (3668, 408, 1725),
-    "sts-b": (5749, 1500, 1379),
-    "cola": (8551, 1043, 1063),
-    "wnli": (635, 71, 146),
-}
+def test_labels_to_learn_are_sorted_and_at_least_two(tmp_path):
+    path = write(tmp_path / "a.tsv", "text\tother\tlabel\na\t\tz\na\t\tb\na\t\tz\n")
+    assert tables.read_labels(path, COLUMNS) == ["b", "z"]
+    path = write(tmp_path / "b.tsv", "text\tother\tlabel\na\t\tz\n")
+    with pytest.raises(ValueError, match="one label only, 'z'"):
+        tables.read_labels(path, COLUMNS)
+    content = '{"text": "a", "other": "", "label": "x\\ty"}\n' * 1
+    content += '{"text": "a", "other": "", "label": "z"}\n'
+    path = write(tmp_path / "c.jsonl", content)
+    with pytest.raises(ValueError, match="holds a tab, line end"):
+        tables.read_labels(path, COLUMNS)
 
 
-@pytest.mark.parametrize("name", COUNTS)
-def test_every_row_of_the_published_files_is_read(shared_data, name):
-    task = glue.GLUE[name]
-    folder = glue.task_folder(shared_data / "glue", name)
-    assert glue.task_folder(folder, name) == folder
-    train = tables.read_table(folder / "train.tsv", task.train)
-    dev = tables.read_table(folder / "dev.tsv", task.train)
-    test = tables.read_table(folder / "test.tsv", task.test)
-    assert tuple(len(t.examples) for t in (train, dev, test)) == COUNTS[name]
-    for table in (train, dev):
-        values = tables.label_values(table.examples, task.labels)
-        assert len(set(values)) > 1
-    # The leaderboard's numbers of the rows.
-    assert [example.index for example in test.examples] == [
-        str(number) for number in range(COUNTS[name][2])
-    ]
-
-
-def test_rows_have_the_layout_and_truncation_of_the_original(tmp_path):
-    words = [f"w{number}" for number in range(30)]
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
-    path = write(tmp_path / "vocab.txt", "\n".join(vocabulary))
-    tokenizer = AlbertTokenizer(vocab_file=path)
-    pairs = [
-        ("w0 w1", "w2"),
-        ("w0 w1 w2 w3 w4", "w5 w6 w7"),
-        ("w0", ""),
-        ("w9 q", "w8"),
-    ]
-    examples = [
-        tables.Example(str(i), a, b, None, "") for i, (a, b) in enumerate(pairs)
-    ]
-    statistics = {}
-    rows = list(
-        classification.classification_rows(
-            examples, [0, 1, 1, 0], tokenizer, 8, statistics
-        )
-    )
-    first = tokenizer.piece_to_id("w0")
-    assert rows[0]["input_ids"] == [2, first, first + 1, 3, first + 2, 3]
-    assert rows[0]["segment_ids"] == [0, 0, 0, 0, 1, 1]
-    # Eight pieces, three of them special: three of five and two of three.
-    kept = [2, *range(first, first + 3), 3, first + 5, first + 6, 3]
-    assert rows[1]["input_ids"] == kept
-    # An empty second text is a segment still.
-    assert rows[2]["input_ids"] == [2, first, 3, 3]
-    assert [row["label_ids"] for row in rows] == [0, 1, 1, 0]
-    expected = {"rows": 4, "pieces": 12, "unknown_pieces": 1, "truncated_rows": 1}
-    assert statistics == expected
-    warnings = classification.warnings_of("train", statistics)
-    assert len(warnings) == 2
-    assert "8.3%" in warnings[0] and "25.0% of the rows of train" in warnings[1]
-
-
-def test_submissions_are_as_the_leaderboard_reads_them():
-    probabilities = np.array([[0.9, 0.1], [0.25, 0.75]])
-    lines = glue.submission_lines(
-        ["7", "9"], {"probabilities": probabilities}, ["entailment", "not_entailment"]
-    )
-    assert lines == ["index\tprediction", "7\tentailment", "9\tnot_entailment"]
-    values = {"values": np.array([5.4, -0.2, 3.14159])}
-    lines = glue.submission_lines("abc", values, None, (0.0, 5.0))
-    assert lines[1:] == ["a\t5.000", "b\t0.000", "c\t3.142"]
-    assert glue.score_lines({"probabilities": probabilities}, ["x", "y"]) == [
-        "x\ty",
-        "0.9\t0.1",
-        "0.25\t0.75",
-    ]
-    assert glue.score_lines(values, None)[1:] == ["5.4", "-0.2", "3.14159"]
-
-
-def test_the_table_of_tasks_is_whole():
-    assert len(glue.GLUE) == 9
-    for task in glue.GLUE.values():
-        assert task.train.label is not None and task.test.label is None
-        assert next(iter(task.dev_files)) == "dev"
-        json.dumps([task.labels, task.scores, task.bounds])
-    assert glue.GLUE["mnli"].test_files.keys() == {"MNLI-m", "MNLI-mm", "AX"}
+def test_what_to_do_with_bad_rows_is_one_of_two(tmp_path):
+    path = write(tmp_path / "a.tsv", "text\tother\tlabel\na\tb\t1\n")
+    with pytest.raises(ValueError, match=r"error, skip\. Received 'drop'"):
+        tables.read_table(path, COLUMNS, "drop")

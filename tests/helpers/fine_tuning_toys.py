@@ -7,12 +7,12 @@ import numpy as np
 from albert_tf.checkpoints import model_dir
 from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.records.features import classifier_features
-from albert_tf.records.sidecar import RecordSet, read_set
+from albert_tf.records.sidecar import RecordSet, read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.task_config import Classification
-from albert_tf.tasks import create_task
+from albert_tf.tasks.create import create_task
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training import run as training_run
+from albert_tf.training.job import Job
 from data_prep.fine_tuning import classification as fine_tuning_classification
 from data_prep.fine_tuning import tables
 from helpers.tiny import tiny_config
@@ -20,6 +20,7 @@ from helpers.tiny import tiny_config
 WORDS = [f"word{letter}" for letter in "abcdefghijklmnopqrst"]
 GOOD, BAD = "lovely", "awful"
 MAX_SEQ_LENGTH = 17
+TASK_CONFIG = Classification("toy", ["bad", "good"])
 
 
 def write_vocabulary(folder: Path) -> Path:
@@ -68,7 +69,7 @@ def write_rows(path: Path, vocabulary: Path, count: int, seed: int) -> RecordSet
         "content_sha256": f"{count} {seed}",
     }
     write_records(path, rows, classifier_features("int64"), metadata)
-    return read_set([str(path)], {})
+    return read_record_set([str(path)], {})
 
 
 def config(**changes):
@@ -95,13 +96,12 @@ def make_job(output_dir, vocabulary, train_rows=None, dev_rows=None, **changes):
     }
     optimizer |= {k: changes.pop(k) for k in [*changes] if k in optimizer}
     train |= {k: changes.pop(k) for k in [*changes] if k in train}
-    task_config = Classification("toy", ["bad", "good"])
     job = {
-        "task": create_task(task_config, dropout=0.1),
+        "task": create_task(TASK_CONFIG, dropout=0.1),
         "model_config": config(),
-        "files": model_dir.model_files(vocabulary, task_config),
+        "files": model_dir.model_files(vocabulary, TASK_CONFIG.to_dict()),
     }
-    return training_run.Job(
+    return Job(
         optimizer_config=OptimizerConfig("adamw", **optimizer),
         train_config=TrainConfig(str(output_dir), **train),
         train_rows=train_rows,

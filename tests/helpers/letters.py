@@ -10,7 +10,7 @@ from data_prep.pretraining.masking import MaskingConfig
 
 
 class LetterTokenizer:
-    """One piece a letter; a capital letter in the decoded text starts a word."""
+    """One token a letter; a capital letter in the decoded text starts a word."""
 
     pad_id, unk_id, cls_id, sep_id, mask_id = range(5)
     first_id, letters = 5, 26
@@ -32,7 +32,7 @@ class LetterTokenizer:
 
     def decode(self, ids):
         alphabet = "abcdefghijklmnopqrstuvwxyz"
-        return "".join((alphabet + alphabet.upper())[each - 5] for each in ids)
+        return "".join((alphabet + alphabet.upper())[i - 5] for i in ids)
 
     vocab_size = 57
 
@@ -65,7 +65,24 @@ def make_documents(count, rng, sentences=(1, 13), words=(1, 9), letters=(1, 6)):
     ]
 
 
-def tokenize(documents, max_sentence_pieces=10_000, statistics=None):
+def made_up_text(count, seed=3):
+    """Sentences of random words over a small alphabet, with some punctuation."""
+    rng = np.random.default_rng(seed)
+    words = [
+        "".join(rng.choice([*"aeioulmnrst"], rng.integers(2, 8))) for _ in range(90)
+    ]
+    marks = ["", "", "", ",", " (see it)", ' "so"', "-like", " – £ 5", " € 3"]
+    return [
+        " ".join(
+            str(rng.choice(words)) + str(rng.choice(marks))
+            for _ in range(rng.integers(3, 12))
+        ).capitalize()
+        + "."
+        for _ in range(count)
+    ]
+
+
+def tokenize(documents, max_sentence_tokens=10_000, statistics=None):
     sentences = (
         Sentence(text, "file", line)
         for line, document in enumerate(documents)
@@ -74,7 +91,7 @@ def tokenize(documents, max_sentence_pieces=10_000, statistics=None):
     statistics = Statistics() if statistics is None else statistics
     segments = list(
         tokenize_sentences(
-            sentences, TOKENIZER, max_sentence_pieces, statistics, 1 << 40
+            sentences, TOKENIZER, max_sentence_tokens, statistics, 1 << 40
         )
     )
     if not segments:
@@ -84,7 +101,7 @@ def tokenize(documents, max_sentence_pieces=10_000, statistics=None):
 
 
 def unmasked_ids(rows):
-    """Each row's real pieces, masked ones put back, special ones included."""
+    """Each row's tokens without padding, masked ones put back."""
     for index, ids in enumerate(rows["input_ids"]):
         count = int(rows["masked_lm_weights"][index].sum())
         positions = rows["masked_lm_positions"][index, :count]

@@ -2,7 +2,7 @@
 
 from albert_tf.files import sha256
 from data_prep.corpus.tokenize import TextConfig
-from data_prep.pretraining.job import Job, make_pretraining_data
+from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
 from data_prep.pretraining.output_files import expand_outputs
 from helpers.letters import TOKENIZER
 
@@ -17,7 +17,7 @@ def write_text(path, documents):
 
 
 def make_job(documents, config, folder, files=2, workers=1, shard_range=""):
-    return Job(
+    return PretrainingDataJob(
         input_paths=[write_text(folder / "text.txt", documents)],
         text_config=TextConfig("lines"),
         tokenizer=TOKENIZER,

@@ -39,7 +39,7 @@ def random_rows(
     max_predictions: int = MAX_PREDICTIONS,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Valid pretraining rows of random pieces, under the names on disk."""
-    most = max_seq_length - packing.SPECIAL_PIECES_OF_PAIR
+    most = max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
     for _ in range(count):
         text = rng.integers(FIRST_ORDINARY_ID, VOCAB_SIZE, rng.integers(2, most + 1))
         split = rng.integers(1, len(text))

@@ -1,13 +1,17 @@
 """Small pretraining runs."""
 
-from pathlib import Path
+import dataclasses
+import math
+import os
+import signal
 
 import tensorflow as tf
 
 from albert_tf.checkpoints import tensorflow_files
 from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.tasks.pretraining import PRETRAINING
-from albert_tf.training import run as training_run
+from albert_tf.training.job import Job
+from albert_tf.training.run import run
 from helpers.tiny import tiny_config
 
 
@@ -30,7 +34,7 @@ def make_job(rows, output_dir, steps=12, **changes):
     optimizer |= {k: changes.pop(k) for k in [*changes] if k in optimizer}
     train |= {k: changes.pop(k) for k in [*changes] if k in train}
     job = {"model_config": tiny_config(), "train_rows": rows} | changes
-    return training_run.Job(
+    return Job(
         task=PRETRAINING,
         optimizer_config=OptimizerConfig(**optimizer),
         train_config=TrainConfig(str(output_dir), **train),
@@ -49,13 +53,16 @@ def weights(output_dir):
 
 
 def train_until(job, step, strategy=None, curve=None):
-    """Trains as a run that is cut off at a step; `curve` gets each loop's report."""
-    strategy = strategy or one_device()
-    session = training_run._Session(job, strategy, Path(job.train_config.output_dir))
-    session._folder.mkdir()
-    session.write_settings()
-    with strategy.scope():
-        session.build()
-    if curve is not None:
-        session._controller.train_actions = (lambda r: curve.append(dict(r)),)
-    session._controller.train(step)
+    """Trains until SIGTERM comes at a step; `curve` gets the report of each loop."""
+
+    def on_loop_end(reached, report):
+        if curve is not None:
+            curve.append(report)
+        if reached == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    # Loops end at the step.
+    loop = math.gcd(job.train_config.iterations_per_loop, step)
+    config = dataclasses.replace(job.train_config, iterations_per_loop=loop)
+    job = dataclasses.replace(job, train_config=config)
+    assert run(job, strategy or one_device(), on_loop_end)["global_step"] == step

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from albert_tf.files import write_json
+from albert_tf.records.encoding import split_frames
 from albert_tf.records.features import pretraining_features
 from albert_tf.records.sidecar import read_metadata, sidecar_path
-from albert_tf.records.writer import split_frames, write_records
+from albert_tf.records.writer import write_records
 from data_prep.corpus.statistics import Statistics
 from data_prep.pretraining import inspection
 from data_prep.pretraining.rows import make_rows
@@ -81,7 +82,7 @@ FAULTS = {
     "padding is not": set_value("input_ids", 66, 9),
     "token_boundary": set_value("token_boundary", 66, 1),
     "token_boundary is": set_value("token_boundary", 1, 2),
-    "no piece": set_value("masked_lm_weights", slice(None), 0),
+    "no token": set_value("masked_lm_weights", slice(None), 0),
     "masked_lm_weights are not": set_value("masked_lm_weights", 0, 0),
     "masked_lm_positions do not rise": swap_positions,
     "a masked position is not": set_value("masked_lm_positions", 0, 0),
@@ -143,6 +144,6 @@ def test_a_row_is_shown_as_text():
         "next_sentence_labels": np.array([1]),
     }
     assert inspection.describe_row(row, {"pair_objective": "sop"}) == (
-        "7 pieces, 2 to predict, label 1 (swapped)\n  A: 2 31 {6>4} 3\n  B: 32 {7>7} 3"
+        "7 tokens, 2 to predict, label 1 (swapped)\n  A: 2 31 {6>4} 3\n  B: 32 {7>7} 3"
     )
     assert "(random)" in inspection.describe_row(row, {"pair_objective": "nsp"})

@@ -16,12 +16,10 @@ import pytest
 from albert_tf.records import encoding
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import sidecar_path
-from data_prep.corpus.input_splits import look_at
+from data_prep.corpus.files import stat_files
 from data_prep.corpus.statistics import Statistics
-from data_prep.corpus.tokenize import text_folder
+from data_prep.corpus.work_folder import hold_folder
 from data_prep.pretraining.config import PretrainingDataConfig
-from data_prep.pretraining.estimate import estimate
-from data_prep.pretraining.job import make_pretraining_data
 from data_prep.pretraining.rows import make_rows
 from helpers.letters import CONFIG, TOKENIZER, make_documents, tokenize
 from helpers.paths import ROOT
@@ -147,17 +145,18 @@ def test_a_folder_in_use_for_another_text_is_refused(documents, tmp_path):
     job = make_job(documents[:9], CONFIG, tmp_path)
     folder = job.work_folder()
     os.makedirs(folder)
-    files, encoder = look_at(job.input_paths), job.encoder(folder)
-    other = dataclasses.replace(encoder, max_sentence_pieces=7)
-    with text_folder(folder, files, encoder), text_folder(folder, files, encoder):
+    files, encoder = stat_files(job.input_paths), job.encoder(folder)
+    identity = encoder.text_identity(files)
+    other = dataclasses.replace(encoder, max_sentence_tokens=7).text_identity(files)
+    with hold_folder(folder, identity), hold_folder(folder, identity):
         Path(folder, "kept").touch()
         with (
             pytest.raises(OSError, match="in use by a run whose max_sentence_pieces"),
-            text_folder(folder, files, other),
+            hold_folder(folder, other),
         ):
             pass
         assert Path(folder, "kept").exists()
-    with text_folder(folder, files, other):
+    with hold_folder(folder, other):
         assert not Path(folder, "kept").exists()
 
 
@@ -170,7 +169,7 @@ def test_rows_are_like_those_of_one_block(documents, tmp_path):
     paths, _ = make(documents, config, tmp_path, files=3)
     made = [row for path in paths for row in read_rows(path)]
     made = {name: np.stack([row[name] for row in made]) for name in made[0]}
-    text = tokenize(documents, config.max_text_pieces)
+    text = tokenize(documents, config.max_text_tokens)
     rng = np.random.default_rng(6)
     alone = [make_rows(text, TOKENIZER, config, rng, Statistics()) for _ in range(8)]
     alone = {name: np.concatenate([rows[name] for rows in alone]) for name in alone[0]}
@@ -216,27 +215,6 @@ def pieces(rows):
     return np.bincount(
         rows["masked_lm_ids"][rows["masked_lm_weights"] > 0], minlength=57
     )
-
-
-# Prediction.
-
-
-@pytest.mark.parametrize("count", [40, 2500])
-@pytest.mark.parametrize("files", [1, 6])
-@pytest.mark.parametrize("objective", ["sop", "nsp"])
-def test_rows_and_bytes_are_predicted(
-    count, files, objective, documents, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("data_prep.corpus.input_splits._SMALLEST_PART", 5000)
-    monkeypatch.setattr("data_prep.corpus.input_splits._LARGEST_PART", 10_000)
-    config = PretrainingDataConfig(**{**vars(CONFIG), "pair_objective": objective})
-    job = make_job(documents[:count], config, tmp_path, files=files)
-    predicted = estimate(job)
-    assert not list((tmp_path / "out").iterdir())
-    report = make_pretraining_data(job)
-    assert predicted["rows"] == pytest.approx(report["rows"], rel=0.05)
-    assert predicted["record_bytes"] == pytest.approx(report["record_bytes"], rel=0.05)
-    assert predicted["documents"] == pytest.approx(count, rel=0.05)
 
 
 # Kills.
@@ -333,7 +311,7 @@ def test_a_full_disk_is_one_line_and_no_file(workers, shared_data, tmp_path):
 def test_progress_is_told_in_lines_without_a_terminal(
     documents, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr("data_prep.progress._SECONDS_PER_LINE", 0.0)
+    monkeypatch.setattr("data_prep.parallel._SECONDS_PER_LINE", 0.0)
     make(documents[:300], CONFIG, tmp_path, files=2)
     lines = capsys.readouterr().err.splitlines()
     assert lines and all(line.startswith(("text: ", "rows: ")) for line in lines)

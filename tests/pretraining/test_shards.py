@@ -6,7 +6,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from albert_tf import locks
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import read_metadata, sidecar_path
 from data_prep.corpus import tokenized_corpus
@@ -14,7 +13,6 @@ from data_prep.corpus.statistics import Statistics
 from data_prep.pretraining import shards, shuffle
 from data_prep.pretraining.config import ASSIGNMENT, ROWS, PretrainingDataConfig
 from data_prep.pretraining.job import make_pretraining_data
-from data_prep.pretraining.output_files import expand_outputs
 from helpers.letters import CONFIG, TOKENIZER, make_documents, unmasked_segments
 from helpers.pretraining_jobs import digests, make, make_job
 
@@ -85,24 +83,6 @@ def test_a_plan_deals_every_block_and_duplicate_once():
         for shard in parts
         for part in shard
     )
-
-
-@pytest.mark.parametrize("rows_per_bucket", [10_000, 50])
-def test_rows_are_shuffled_over_the_whole_file(rows_per_bucket, tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "_ROWS_PER_BUCKET", rows_per_bucket)
-    letters = [[chr(97 + place) * 9 + " z"] for place in range(26)]
-    config = PretrainingDataConfig(max_seq_length=17, dupe_factor=20)
-    (path,), _ = make(letters, config, tmp_path, files=1)
-    order = []
-    for row in read_rows(path):
-        (segments,) = unmasked_segments({name: v[None] for name, v in row.items()})
-        found = "".join(segments).lower().replace("z", "")
-        order.append(ord((found or "z")[0]) - 97)
-    assert len(order) == 520
-    assert abs(np.corrcoef(order, np.arange(520))[0, 1]) < 0.2
-    assert abs(np.corrcoef(order, np.arange(520) % 26)[0, 1]) < 0.2
-    neighbours = np.corrcoef(order[:-1], order[1:])[0, 1]
-    assert abs(neighbours) < 0.2
 
 
 def test_same_seed_same_bytes_other_seed_other_bytes(documents, tmp_path):
@@ -203,54 +183,3 @@ def test_pairs_in_order_have_label_0(documents, tmp_path):
             compared += 1
     assert compared > 50
     assert report["pair_labels"]["in order"] == report["rows"]
-
-
-# Names.
-
-
-@pytest.mark.parametrize("names", ["", " , ", "a,b,./a"])
-def test_output_names_that_are_missing_or_double_are_refused(
-    names, monkeypatch, tmp_path
-):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="each once"):
-        expand_outputs(names)
-
-
-def test_output_folders_are_made_and_a_folder_is_no_output(tmp_path):
-    paths = f"{tmp_path}/x/a, {tmp_path}/y/b"
-    expected = (f"{tmp_path}/x/a", f"{tmp_path}/y/b")
-    assert expand_outputs(paths).own_paths == expected
-    assert (tmp_path / "y").is_dir()
-    with pytest.raises(ValueError, match="is a folder"):
-        expand_outputs(str(tmp_path))
-    with pytest.raises(OSError, match="file/a cannot be made or written"):
-        (tmp_path / "file").write_text("")
-        expand_outputs(str(tmp_path / "file" / "a" / "b"))
-
-
-def test_a_range_of_shards(tmp_path):
-    some = expand_outputs(f"{tmp_path}/rows@9", "3:5")
-    assert len(some.paths) == 9 and list(some.own) == [3, 4]
-    assert [path[-14:] for path in some.own_paths] == [
-        "00003-of-00009",
-        "00004-of-00009",
-    ]
-
-
-@pytest.mark.parametrize("text", ["5:3", "3", "0:10", "a:b", "-1:2", "3:3", ":"])
-def test_a_range_that_cannot_be_is_refused(text, tmp_path):
-    with pytest.raises(ValueError, match=r"within 0:9.*Received"):
-        expand_outputs(f"{tmp_path}/rows@9", text)
-
-
-def test_a_lock_is_held_by_one(tmp_path):
-    path = str(tmp_path / "lock")
-    with (
-        locks.exclusive(path, "making rows"),
-        pytest.raises(OSError, match="Another process is making rows"),
-        locks.exclusive(path, "making rows"),
-    ):
-        pass
-    with locks.exclusive(path, "making rows"):
-        pass

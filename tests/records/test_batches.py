@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.records import batches
 from albert_tf.records.reader import read_rows
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from helpers import tiny
 
 ROWS_PER_FILE = (5, 8, 3)
@@ -25,7 +25,7 @@ def record_set(tmp_path_factory):
         tiny.write_rows(folder / f"{index}.tfrecord", rows, seed=index)
         for index, rows in enumerate(ROWS_PER_FILE)
     ]
-    return read_set(paths, {})
+    return read_record_set(paths, {})
 
 
 @pytest.fixture(scope="module")
@@ -193,14 +193,14 @@ def test_evaluation_has_every_row_once_and_fills_with_rows_of_no_weight(
 
 def test_evaluation_of_one_row_fills_a_batch(tmp_path):
     path = tiny.write_rows(tmp_path / "rows", 1)
-    (batch,) = evaluation(read_set([path], {}), 3)
+    (batch,) = evaluation(read_record_set([path], {}), 3)
     assert batch["row_weight"].tolist() == [1, 0, 0]
     assert len(set(keys([batch]))) == 1
 
 
 def test_files_without_rows_do_no_harm(record_set, tmp_path):
     empty = tiny.write_rows(tmp_path / "empty", 0)
-    larger = read_set([empty, *record_set.paths], {})
+    larger = read_record_set([empty, *record_set.paths], {})
     assert_equal_batches(evaluation(larger, 7), evaluation(record_set, 7))
     order = keys(training(larger, 4, 8))
     assert sorted(order[:TOTAL]) == sorted(order[TOTAL:])

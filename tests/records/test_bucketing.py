@@ -7,7 +7,7 @@ import tensorflow as tf
 from albert_tf.records import batches
 from albert_tf.records.features import Feature, classifier_features
 from albert_tf.records.reader import read_rows
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
 
 LONGEST = 40
@@ -27,7 +27,7 @@ def write_set(path, lengths, **metadata):
     features = classifier_features("int64")
     known = {"max_seq_length": LONGEST, "vocab_size": 99, **metadata}
     write_records(path, rows, features, known)
-    return read_set([str(path)], {})
+    return read_record_set([str(path)], {})
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_options_are_padded_to_the_most_of_the_set(tmp_path):
     write_records(path, rows, features, {"max_seq_length": 12})
     found = list(read_rows(path))
     assert [[part.tolist() for part in row["input_ids"]] for row in found] == stored
-    rows = read_set([str(path)], {})
+    rows = read_record_set([str(path)], {})
     [batch] = [b for b in evaluation(rows, 2, multiple=4) if 2 in b["row_index"]]
     assert batch["input_ids"].shape == (2, 3, 8)
     place = batch["row_index"].tolist().index(2)

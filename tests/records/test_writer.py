@@ -9,16 +9,17 @@ import tensorflow as tf
 
 from albert_tf.files import sha256, write_json
 from albert_tf.records import writer
+from albert_tf.records.encoding import frame_rows, split_frames
 from albert_tf.records.features import Feature, pretraining_features
 from albert_tf.records.reader import find_corruption, read_rows
 from albert_tf.records.sidecar import (
     expand_paths,
     read_metadata,
-    read_set,
+    read_record_set,
     shard_paths,
     sidecar_path,
 )
-from albert_tf.records.writer import frame_rows, split_frames, write_records
+from albert_tf.records.writer import write_records
 from helpers import tiny
 
 FEATURES = pretraining_features(tiny.MAX_SEQ_LENGTH, tiny.MAX_PREDICTIONS)
@@ -133,15 +134,6 @@ def test_same_rows_give_the_same_bytes_in_any_order_of_features(tmp_path):
     assert sidecars[0] == sidecars[1]
 
 
-def test_sha256_is_that_of_the_bytes(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(b"abc")
-    # The digest of "abc" that FIPS 180-2 gives as its first example.
-    assert sha256(path) == (
-        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    )
-
-
 def broken_rows(fault):
     """Four rows, then one that cannot be written."""
     yield from rows(4)
@@ -242,7 +234,7 @@ def test_a_file_without_its_sidecar_and_the_reverse_are_refused(lost, tmp_path):
     path = tiny.write_rows(tmp_path / "rows", 5)
     (tmp_path / lost).unlink()
     with pytest.raises(FileNotFoundError, match=f"{lost} is missing"):
-        read_set([str(path)], {})
+        read_record_set([str(path)], {})
 
 
 @pytest.mark.parametrize(
@@ -259,7 +251,7 @@ def test_a_sidecar_that_is_not_ours_is_refused_in_one_line(content, tmp_path):
         content = json.dumps({k: v for k, v in values.items() if k != content})
     sidecar.write_text(content)
     with pytest.raises(ValueError, match=r"sidecar|format_version 0") as caught:
-        read_set([path], {})
+        read_record_set([path], {})
     assert str(sidecar) in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -283,13 +275,13 @@ def test_values_that_no_sidecar_has_are_refused_in_one_line(key, value, tmp_path
     sidecar = sidecar_path(path)
     sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), key: value}))
     with pytest.raises(ValueError, match="is not a record sidecar") as caught:
-        read_set([path], {})
+        read_record_set([path], {})
     assert str(sidecar) in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_set_counts_the_rows_of_its_files(tmp_path):
     paths = [str(tiny.write_rows(tmp_path / f"{n}", n, seed=n)) for n in (3, 5, 1)]
-    record_set = read_set(paths, {"vocab_size": tiny.VOCAB_SIZE})
+    record_set = read_record_set(paths, {"vocab_size": tiny.VOCAB_SIZE})
     assert record_set.paths == tuple(paths)
     assert record_set.rows == (3, 5, 1) and record_set.total_rows == 9
     assert record_set.features == FEATURES
@@ -319,8 +311,8 @@ def test_rows_made_otherwise_than_asked_are_refused_with_both_values(
     # A digest's beginning tells two apart.
     made = str(read_metadata(path).get(key))[:12]
     with pytest.raises(ValueError, match=f"{key}={made}.*{key}={asked}"):
-        read_set([path], {key: asked})
-    assert read_set([path], {key: None}).total_rows == 2
+        read_record_set([path], {key: asked})
+    assert read_record_set([path], {key: None}).total_rows == 2
 
 
 @pytest.mark.parametrize(
@@ -332,7 +324,7 @@ def test_files_that_were_not_made_together_are_refused(key, other, tmp_path):
     second = tiny.write_rows(tmp_path / "second", 2, **{key: other})
     mine = read_metadata(first)[key]
     with pytest.raises(ValueError, match=f"second.*first.*{key}.*{other}.*{mine}"):
-        read_set([first, second], {})
+        read_record_set([first, second], {})
 
 
 def test_files_of_other_lengths_are_refused(tmp_path):
@@ -343,15 +335,15 @@ def test_files_of_other_lengths_are_refused(tmp_path):
     del metadata["features"]
     write_records(tmp_path / "second", some, longer, metadata)
     with pytest.raises(ValueError, match=r"second.*first.*features.*\(12,\).*\(10,\)"):
-        read_set([first, tmp_path / "second"], {})
+        read_record_set([first, tmp_path / "second"], {})
 
 
 def test_a_set_without_rows_is_refused_but_an_empty_file_in_one_is_not(tmp_path):
     empty = tiny.write_rows(tmp_path / "empty", 0)
     with pytest.raises(ValueError, match="no rows"):
-        read_set([empty], {})
+        read_record_set([empty], {})
     some = tiny.write_rows(tmp_path / "some", 2)
-    assert read_set([empty, some], {}).total_rows == 2
+    assert read_record_set([empty, some], {}).total_rows == 2
 
 
 def test_paths_are_listed_once_sorted_and_without_sidecars(tmp_path):
@@ -394,7 +386,7 @@ def test_a_file_of_another_size_than_its_sidecar_says_is_refused(tmp_path):
     with open(path, "r+b") as file:
         file.truncate(path.stat().st_size - 1)
     with pytest.raises(ValueError, match="bytes, but its sidecar says"):
-        read_set([path], {})
+        read_record_set([path], {})
 
 
 def test_the_first_damaged_record_is_found(tmp_path):

@@ -3,19 +3,15 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow_serving.apis import prediction_log_pb2
 
-from albert_tf.checkpoints import model_dir
-from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.model.heads import MultipleChoiceModel
 from albert_tf.records.features import choice_features
 from albert_tf.records.writer import write_records
-from albert_tf.serving import export
 from albert_tf.serving.multiple_choice import join
 from albert_tf.task_config import MultipleChoice
-from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import multiple_choice
-from helpers.fine_tuning_toys import MAX_SEQ_LENGTH, config, write_vocabulary
+from helpers.fine_tuning_toys import MAX_SEQ_LENGTH, config
+from helpers.served_models import export_folder, warmup_requests, write_model
 
 MAX_QA_LENGTH = 6
 QUESTIONS = [
@@ -28,39 +24,29 @@ QUESTIONS = [
 
 def as_questions():
     return [
-        multiple_choice.Question(str(number), article, question, options, 0, -1)
+        multiple_choice.ChoiceQuestion(str(number), article, question, options, 0, -1)
         for number, (article, question, options) in enumerate(QUESTIONS)
     ]
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A model, its tokenizer, its export's signatures, and what lies beside them."""
+    """A model, its tokenizer, its export's signatures, and their folder."""
     folder = tmp_path_factory.mktemp("model")
     shape = config()
     model = MultipleChoiceModel(shape, seed=7)
     model.head.output_weights.assign(
         tf.random.stateless_normal(model.head.output_weights.shape, [1, 2])
     )
-    tokenizer = AlbertTokenizer(vocab_file=write_vocabulary(folder))
     task_config = MultipleChoice(
-        "race", ["middle", "high"], MAX_SEQ_LENGTH, MAX_QA_LENGTH
+        levels=["middle", "high"],
+        max_seq_length=MAX_SEQ_LENGTH,
+        max_qa_length=MAX_QA_LENGTH,
     )
-    files = model_dir.model_files(folder / "vocab.txt", task_config)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    weights_checkpoint(model).write(str(folder / "model.ckpt-3"))
-    found = model_dir.read(folder)
-    exported = export.ExportedModel(
-        config=shape,
-        checkpoint=found.checkpoint,
-        task_config=found.task_config,
-        tokenizer=tokenizer,
-        tokenizer_settings=tokenizer.metadata(),
-    )
-    version, _ = export.export_model(exported, folder / "served")
+    tokenizer = write_model(folder, task_config, model, shape)
+    version = export_folder(folder, folder / "served")
     signatures = tf.saved_model.load(str(version)).signatures
-    return model, tokenizer, signatures, version / "assets.extra"
+    return model, tokenizer, signatures, version
 
 
 def padded_batch(rows):
@@ -118,23 +104,17 @@ def test_blanks_are_filled_in_the_graph_as_in_python():
     questions = ["a _ b", "a ___ b __", "_", "none", "", "x_y", "ends _", "日_本"]
     options = ["one", r"\1 two", "", "four", "five", "z", "", "語"]
     found = join(tf.constant(questions), tf.constant(options)).numpy()
-    pairs = zip(questions, options, strict=True)
-    assert [text.decode() for text in found] == [
-        multiple_choice.join(*pair) for pair in pairs
+    asked = [
+        multiple_choice.ChoiceQuestion("", "", question, (option,), 0, -1)
+        for question, option in zip(questions, options, strict=True)
     ]
+    assert [[text.decode()] for text in found] == [each.texts() for each in asked]
 
 
 def test_signatures_take_the_requests_that_warm_a_server_up(served):
-    signatures, folder = served[2:]
+    signatures, version = served[2:]
     taken = set()
-    for record in tf.data.TFRecordDataset(str(folder / export.WARMUP_FILE)):
-        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
-        request = log.predict_log.request
-        inputs = {
-            key: tf.constant(tf.make_ndarray(value))
-            for key, value in request.inputs.items()
-        }
-        name = request.model_spec.signature_name
+    for name, inputs in warmup_requests(version):
         assert signatures[name](**inputs)["probabilities"].shape[1] == 2
         taken.add(name)
     assert taken == {"serving_default", "examples", "text"}

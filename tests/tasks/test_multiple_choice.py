@@ -11,7 +11,7 @@ from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.model.heads import MultipleChoiceModel
 from albert_tf.records.features import choice_features
 from albert_tf.records.reader import read_rows
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.task_config import MultipleChoice
 from albert_tf.tasks import create_task, losses
@@ -188,7 +188,7 @@ def rows(questions, shared_data, tmp_path_factory):
     path = tmp_path_factory.mktemp("rows") / "race.tfrecord"
     metadata = {"max_seq_length": 64, "vocab_size": len(pieces) + 1}
     write_records(path, made, choice_features(), metadata)
-    return read_set([path], {})
+    return read_record_set([path], {})
 
 
 def make_job(rows, output_dir, steps=200, **changes):
@@ -249,7 +249,7 @@ def test_each_question_is_predicted_once_on_any_number_of_replicas(
     found = []
     # 30 is no multiple of 8. One device alone is what all others must agree with.
     for batch_size, devices in ((8, strategy), (7, strategy_of(1))):
-        [evaluated] = evaluation.evaluate_sets(
+        [evaluated] = evaluation.evaluate_splits(
             job.task,
             job.model_config,
             TrainConfig(str(tmp_path), eval_batch_size=batch_size),

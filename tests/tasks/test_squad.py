@@ -8,7 +8,7 @@ from albert_tf.config import TrainConfig
 from albert_tf.records import batches
 from albert_tf.records.features import squad_features
 from albert_tf.records.reader import read_rows
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.task_config import Squad
 from albert_tf.tasks import losses, squad
@@ -48,7 +48,7 @@ def rows(paragraphs, tokenizer, tmp_path_factory):
     metadata = {**tokenizer.metadata(), **LENGTHS}
     features = squad_features(with_places=True)
     assert write_records(path, made, features, metadata) == len(made) > 7
-    return made, read_set([str(path)], {})
+    return made, read_record_set([str(path)], {})
 
 
 def test_rows_come_back_from_disk_as_they_were(rows):
@@ -68,7 +68,7 @@ def test_training_rows_leave_out_what_only_answers_need(rows, tmp_path, tokenize
     [first, *_] = read_rows(tmp_path / "train.tfrecord")
     places = {"token_is_max_context", "piece_starts", "piece_ends"}
     assert features.keys() == first.keys() == made[0].keys() - places
-    record_set = read_set([str(tmp_path / "train.tfrecord")], {})
+    record_set = read_record_set([str(tmp_path / "train.tfrecord")], {})
     dataset = batches.training_batches(
         record_set, 5, 1, 0, tf.distribute.InputContext(), length_multiple=8
     )
@@ -92,7 +92,7 @@ def model_config(tokenizer):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["v1.1", "v2.0"])
 def evaluated(request, rows, tokenizer):
-    """(task_config, task, model, question set, evaluator, its report)"""
+    """(task_config, task, model, question set, predictions, report)"""
     made, record_set = rows
     task_config = Squad(request.param, n_best_size=6, **LENGTHS)
     contexts = {"0": TEXT * 3, "1": TEXT * 3, "empty": ""}
@@ -106,18 +106,18 @@ def evaluated(request, rows, tokenizer):
         config = TrainConfig("unused", eval_batch_size=4)
         evaluator = Evaluator(task, model, record_set, config)
         steps = batches.evaluation_steps(record_set, 4)
-        report = evaluator.evaluate(tf.constant(steps))
-    return task_config, task, model, questions, evaluator, report
+        report, predictions = evaluator.evaluate(tf.constant(steps))
+    return task_config, task, model, questions, predictions, report
 
 
 def test_predictions_in_padded_batches_by_length_are_those_of_rows_alone(
     evaluated, rows
 ):
-    task_config, task, model, questions, evaluator, _ = evaluated
+    task_config, task, model, questions, predictions, _ = evaluated
     made, _ = rows
     alone = squad.predict(task, model, made, batch_size=1)
-    assert alone.keys() == evaluator.predictions.keys()
-    ours = questions.proposals(evaluator.predictions)
+    assert alone.keys() == predictions.keys()
+    ours = questions.proposals(predictions)
     theirs = questions.proposals(alone)
     assert ours.best_texts() == theirs.best_texts()
     for question, found in ours.candidates.items():
@@ -129,10 +129,10 @@ def test_predictions_in_padded_batches_by_length_are_those_of_rows_alone(
 
 
 def test_the_report_has_the_losses_and_the_official_scores(evaluated, rows):
-    task_config, task, model, questions, evaluator, report = evaluated
+    task_config, task, model, questions, predictions, report = evaluated
     made, _ = rows
     assert report["rows"] == len(made)
-    proposals = questions.proposals(evaluator.predictions)
+    proposals = questions.proposals(predictions)
     scores = questions.score(proposals, task_config.threshold)
     assert task.best_metric in scores
     assert scores.items() <= report.items()
@@ -150,7 +150,7 @@ def test_the_report_has_the_losses_and_the_official_scores(evaluated, rows):
 
 
 def test_without_gold_answers_nothing_is_scored(evaluated):
-    task_config, *_, evaluator, _ = evaluated
+    task_config, *_, predictions, _ = evaluated
     questions = evaluated[3]
     unknown = QuestionSet(questions._rows, questions._contexts, None, task_config)
-    assert unknown.score(unknown.proposals(evaluator.predictions), 0.0) == {}
+    assert unknown.score(unknown.proposals(predictions), 0.0) == {}

@@ -91,7 +91,7 @@ def test_wordpiece_ids_equal_model_gardens_on_chinese_news(shared_data):
 
 
 def test_number_and_comma_are_pieces_of_their_own(tokenizer):
-    vocabulary = [tokenizer.id_to_piece(i) for i in range(tokenizer.vocab_size)]
+    vocabulary = [tokenizer.id_to_token(i) for i in range(tokenizer.vocab_size)]
     affected = [p for p in vocabulary if p[-1] == "," and p[-2:-1].isdigit()]
     assert any(piece.startswith("▁") for piece in affected)
     assert any(not piece.startswith("▁") for piece in affected)
@@ -99,7 +99,7 @@ def test_number_and_comma_are_pieces_of_their_own(tokenizer):
         text = f"a{piece}" if piece[0] != "▁" else piece[1:]
         pieces = tokenizer.tokenize(text)
         assert pieces[-1] == "," and "".join(pieces) == f"▁{text}"
-        assert [tokenizer.piece_to_id(p) for p in pieces] == tokenizer.encode(text)
+        assert [tokenizer.token_to_id(p) for p in pieces] == tokenizer.encode(text)
 
 
 def test_one_digit_comma_text_splits_as_in_later_ports(shared_data):
@@ -171,15 +171,15 @@ def test_special_ids_are_those_of_the_vocabulary(tokenizer, vocab_file):
 
 def test_word_starts_do_not_depend_on_english(tokenizer):
     for piece, starts in (WORD_STARTS | WORD_INSIDES).items():
-        piece_id = tokenizer.piece_to_id(piece)
-        assert tokenizer.id_to_piece(piece_id) == piece
+        piece_id = tokenizer.token_to_id(piece)
+        assert tokenizer.id_to_token(piece_id) == piece
         assert tokenizer.starts_word(piece_id) is starts, piece
     for i in range(tokenizer.vocab_size):
-        if tokenizer.id_to_piece(i).startswith("▁"):
+        if tokenizer.id_to_token(i).startswith("▁"):
             assert tokenizer.word_start_table[i]
     assert tokenizer.word_start_table.dtype == np.bool_
     for letter in "etaoin":
-        assert not tokenizer.starts_word(tokenizer.piece_to_id(letter))
+        assert not tokenizer.starts_word(tokenizer.token_to_id(letter))
 
 
 def test_wordpiece_word_starts_are_pieces_without_hashes(vocab_file):
@@ -195,14 +195,14 @@ def test_ordinary_ids_leave_out_what_text_cannot_hold(spm_model_file, vocab_file
     tokenizer = AlbertTokenizer(vocab_file=vocab_file)
     left_out = set(range(tokenizer.vocab_size)) - set(tokenizer.ordinary_ids.tolist())
     names = ["[PAD]", "[unused1]", "[UNK]", *CONTROL_SYMBOLS, "<S>"]
-    assert {tokenizer.id_to_piece(i) for i in left_out} == set(names)
+    assert {tokenizer.id_to_token(i) for i in left_out} == set(names)
     assert tokenizer.ordinary_ids.dtype == np.int32
 
 
 def test_byte_pieces_are_neither_ordinary_nor_word_starts(tmp_path):
     model = train(tmp_path / "m", byte_fallback=True, vocab_size=660)
     tokenizer = AlbertTokenizer(model)
-    byte_ids = [tokenizer.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)]
+    byte_ids = [tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in range(256)]
     assert tokenizer.unk_id not in byte_ids
     assert not np.isin(byte_ids, tokenizer.ordinary_ids).any()
     assert not tokenizer.word_start_table[byte_ids].any()
@@ -268,7 +268,7 @@ def plain(piece: str) -> str:
 
 def test_offsets_hold_on_nasty_texts(tokenizers):
     for tokenizer in tokenizers:
-        is_sentencepiece = tokenizer.piece_to_id("▁") != tokenizer.unk_id
+        is_sentencepiece = tokenizer.token_to_id("▁") != tokenizer.unk_id
         for text in nasty_texts(1200 if is_sentencepiece else 100, seed=4):
             assert_offsets_hold(tokenizer, text)
 
@@ -318,8 +318,8 @@ def test_decode_gives_the_normalized_text_back(tokenizer, vocab_file):
 def test_ids_outside_the_vocabulary_are_refused(tokenizer):
     for piece_id in (-1, tokenizer.vocab_size):
         with pytest.raises(ValueError, match=f"Received {piece_id}: "):
-            tokenizer.id_to_piece(piece_id)
-    assert tokenizer.piece_to_id("no such piece") == tokenizer.unk_id
+            tokenizer.id_to_token(piece_id)
+    assert tokenizer.token_to_id("no such piece") == tokenizer.unk_id
 
 
 def test_metadata_tells_vocabulary_and_settings_apart(tokenizers, spm_model_file):

@@ -156,7 +156,7 @@ def test_graph_offsets_equal_pythons_on_xquad(shared_data):
         ]
         for name in vocabularies:
             path = shared_data / "vocabulary" / name
-            assert_offsets_equal_pythons(AlbertTokenizer.of_file(path), texts)
+            assert_offsets_equal_pythons(AlbertTokenizer.from_file(path), texts)
     path = shared_data / "vocabulary" / "xquad-16k.model"
     accented = AlbertTokenizer(path, lower_case=False, strip_accents=False)
     assert_offsets_equal_pythons(accented, texts)

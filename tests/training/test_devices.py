@@ -1,38 +1,9 @@
-"""Devices are chosen from what is there; what is not there is said soon."""
+"""Devices are chosen from what is available; one process needs no other."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
-import time
-from concurrent import futures
-
-import grpc
 import pytest
 import tensorflow as tf
 
-from albert_tf.training import cluster as training_cluster
 from albert_tf.training import devices
-from helpers.paths import ROOT
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """Limits of seconds where the library's are minutes."""
-    monkeypatch.setattr(training_cluster, "_TPU_PATIENCE_SECONDS", 1)
-    monkeypatch.setattr(training_cluster, "_WORKER_PATIENCE_SECONDS", 1)
-
-
-def closed_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @pytest.mark.parametrize("text", ["", "{}"])
@@ -44,135 +15,24 @@ def test_without_workers_this_machine_computes(text, monkeypatch):
     assert devices.gather(strategy, 7) == [7]
 
 
-def test_a_tpu_name_that_nobody_knows_is_named():
-    with pytest.raises(
-        ValueError, match=r"TPU 'no-such-tpu' is not found .* --tpu_zone"
+def test_one_process_has_no_other_to_differ_from_or_to_lose():
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    devices.require_equal(strategy, 7, "differ")
+    error = tf.errors.UnavailableError(None, None, "Collective ops is aborted by: x")
+    with (
+        pytest.raises(tf.errors.UnavailableError),
+        devices.explain_lost_worker(strategy),
     ):
-        devices.create_strategy("no-such-tpu", "us-east1-d", "no-such-project")
+        raise error
 
 
-def test_a_tpu_name_that_nobody_answers_for_is_given_up(impatient, monkeypatch):
-    resolver = "TPUClusterResolver"
-    monkeypatch.setattr(
-        tf.distribute.cluster_resolver, resolver, lambda **_: time.sleep(9)
-    )
-    with pytest.raises(ValueError, match="no answer within 1 s"):
-        devices.create_strategy("silent")
+@pytest.mark.parametrize("names", [["CPU:0"], ["CPU:0", "CPU:1"]])
+def test_rows_of_all_replicas_stand_in_one_tensor(names):
+    strategy = tf.distribute.MirroredStrategy(names)
 
+    def replica_rows():
+        context = tf.distribute.get_replica_context()
+        return tf.fill([2], context.replica_id_in_sync_group)
 
-def test_a_machine_without_a_tpu_says_so():
-    with pytest.raises(ValueError, match="this machine has no TPU"):
-        devices.create_strategy("local")
-
-
-@pytest.mark.parametrize("address", ["grpc://host", "grpc://host:many", "grpc://:1"])
-def test_an_address_of_another_form_is_refused(address):
-    with pytest.raises(ValueError, match="must be grpc://HOST:PORT"):
-        devices.create_strategy(address)
-
-
-def test_an_address_where_nothing_listens_is_given_up(impatient):
-    address = f"grpc://127.0.0.1:{closed_port()}"
-    with pytest.raises(ValueError, match=rf"No TPU answers at {address} \(tried to"):
-        devices.create_strategy(address)
-
-
-def test_an_address_that_does_not_speak_grpc_is_given_up(impatient):
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        address = f"grpc://127.0.0.1:{mute.getsockname()[1]}"
-        with pytest.raises(ValueError, match=f"No TPU answers at {address}"):
-            devices.create_strategy(address)
-
-
-def test_waiting_for_a_tpu_takes_less_than_half_a_minute():
-    assert 2 * training_cluster._TPU_PATIENCE_SECONDS < 30
-
-
-def test_an_address_that_speaks_grpc_passes(impatient):
-    server = grpc.server(futures.ThreadPoolExecutor(1))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    training_cluster._probe(f"grpc://127.0.0.1:{port}")
-    server.stop(None)
-
-
-TASK = {"type": "worker", "index": 0}
-BAD_CLUSTERS = {
-    "worker 0 of two": "Expecting value",
-    "[1]": "must be JSON such as",
-    '{"cluster": {"worker": ["a:1"]}}': "lacks 'task'",
-    json.dumps({"task": TASK}): "lacks 'cluster'",
-    json.dumps({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker"}}): "'index'",
-    json.dumps({"cluster": {"worker": ["a"]}, "task": TASK}): "'a' is not HOST:PORT",
-    json.dumps({"cluster": {"worker": ["a:70000"]}, "task": TASK}): "'a:70000' is not",
-    json.dumps({"cluster": {"chief": ["a:1"]}, "task": TASK}): "worker 0 is not in",
-    json.dumps(
-        {"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": TASK}
-    ): r"jobs \['ps', 'worker'\]",
-}
-
-
-@pytest.mark.parametrize("text", BAD_CLUSTERS)
-def test_a_cluster_that_cannot_be_is_refused(text, monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ValueError, match=f"TF_CONFIG cannot .*{BAD_CLUSTERS[text]}"):
-        devices.create_strategy()
-
-
-def cluster_of(*ports):
-    addresses = [f"127.0.0.1:{port}" for port in ports]
-    return json.dumps({"cluster": {"worker": addresses}, "task": TASK})
-
-
-def test_a_port_that_is_taken_is_named(monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        monkeypatch.setenv("TF_CONFIG", cluster_of(port, closed_port()))
-        with pytest.raises(OSError, match=rf"Port {port} .*\(worker 0, 127.0.0.1"):
-            devices.create_strategy()
-
-
-def test_a_worker_that_does_not_come_is_named(impatient, monkeypatch):
-    own, other = closed_port(), closed_port()
-    monkeypatch.setenv("TF_CONFIG", cluster_of(own, other))
-    with pytest.raises(OSError, match=f"No worker came at 127.0.0.1:{other} "):
-        devices.create_strategy()
-    # The port is free again for the next start.
-    socket.create_server(("", own)).close()
-
-
-def test_a_worker_that_answers_once_and_dies_does_not_keep_the_others():
-    """In a process of its own, since TensorFlow's wait cannot be left otherwise."""
-    program = (
-        "import sys\n"
-        "from albert_tf.training import cluster, devices\n"
-        "cluster._JOIN_PATIENCE_SECONDS = 3\n"
-        "devices.create_strategy()\n"
-    )
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        ports = [closed_port(), other.getsockname()[1]]
-        workers = {"worker": [f"127.0.0.1:{port}" for port in ports]}
-        task = {"type": "worker", "index": 0}
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            env={
-                **os.environ,
-                "PYTHONPATH": str(ROOT),
-                "TF_CONFIG": json.dumps({"cluster": workers, "task": task}),
-            },
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
-    assert done.returncode == 1
-    assert "3 s at most. If this is the last line" in done.stdout.splitlines()[-1]
-    assert "Traceback" not in done.stderr and "Timeout" not in done.stderr
-
-
-def test_workers_that_come_are_seen():
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        cluster = {
-            "chief": [f"127.0.0.1:{closed_port()}"],
-            "worker": [f"127.0.0.1:{other.getsockname()[1]}"],
-        }
-        training_cluster._wait_for_workers(cluster, "chief", 0)
+    rows = devices.all_rows(strategy, strategy.run(replica_rows))
+    assert rows.numpy().tolist() == [r for r in range(len(names)) for _ in range(2)]

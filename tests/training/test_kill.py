@@ -12,8 +12,9 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.training import run as training_run
+from albert_tf.training.best_checkpoint import BestWeights
 from helpers.paths import ROOT
 from helpers.tiny import tiny_config, write_rows
 from helpers.training_jobs import make_job, one_device, train_until, weights
@@ -24,7 +25,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     path = write_rows(tmp_path_factory.mktemp("rows") / "rows.tfrecord", 17)
-    return read_set([path], {})
+    return read_record_set([path], {})
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def assert_equal_runs(output_dir, whole):
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_ends_as_one_that_is_not():
-    script = ROOT / "run_scripts" / "dev" / "kill_test.py"
+    script = ROOT / "run_scripts" / "kill_test.py"
     command = [sys.executable, str(script), "--kills=3", "--max_minutes=5"]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -138,7 +139,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_resumes(
     assert results["global_step"] == 12
     assert_equal_runs(out, whole)
     steps = sorted(int(p.stem.split("-")[1]) for p in out.glob("*.index"))
-    assert steps == [6, 12]
+    assert steps == [0, 6, 12]
 
 
 def test_a_run_without_any_of_its_checkpoints_starts_anew(rows, tmp_path, whole):
@@ -159,29 +160,25 @@ def test_a_checkpoint_that_is_cut_off_while_written_is_not_taken(rows, tmp_path,
 
 
 def test_an_evaluation_that_a_kill_took_is_made_up_for(rows, tmp_path, monkeypatch):
-    """Killed between the checkpoint of step 6 and its evaluation."""
-
-    def killed(session):
-        raise InterruptedError
-
+    """Stopped between the checkpoint of step 6 and its evaluation."""
     job = make_job(rows, tmp_path / "out", steps=8, eval_rows=rows, eval_steps=6)
-    with monkeypatch.context() as patch, pytest.raises(InterruptedError):
-        patch.setattr(training_run._Session, "_keep_best", killed)
-        training_run.run(job, one_device())
+    train_until(job, 6)
+    assert not (tmp_path / "out" / "best").exists()
     evaluated = []
-    keep_best = training_run._Session._keep_best
-    monkeypatch.setattr(
-        training_run._Session,
-        "_keep_best",
-        lambda session: evaluated.append(session.step) or keep_best(session),
-    )
+    offer = BestWeights.offer
+
+    def recording_offer(best, model, report, step):
+        evaluated.append(step)
+        offer(best, model, report, step)
+
+    monkeypatch.setattr(BestWeights, "offer", recording_offer)
     training_run.run(job, one_device())
     assert evaluated == [6, 8]
 
 
 def test_a_corrupt_record_of_the_evaluation_is_named_too(rows, tmp_path):
     path = write_rows(tmp_path / "eval.tfrecord", 5)
-    bad = read_set([path], {})
+    bad = read_record_set([path], {})
     content = bytearray(path.read_bytes())
     content[40] ^= 1
     path.write_bytes(content)
@@ -191,7 +188,7 @@ def test_a_corrupt_record_of_the_evaluation_is_named_too(rows, tmp_path):
 
 
 def test_the_kill_test_gives_up_in_time():
-    script = ROOT / "run_scripts" / "dev" / "kill_test.py"
+    script = ROOT / "run_scripts" / "kill_test.py"
     command = [sys.executable, str(script), "--max_minutes=0.001"]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 1 and "--max_minutes=0.001" in done.stderr

@@ -5,7 +5,7 @@ import time
 import tensorflow as tf
 
 from albert_tf.records import batches
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from helpers.tiny import tiny_config, write_rows
 from helpers.training_jobs import make_job, one_device, train_until
 
@@ -13,7 +13,7 @@ from helpers.training_jobs import make_job, one_device, train_until
 def waiting(tmp_path, **changes):
     """The share of their time that loops of four steps say they waited for input."""
     path = write_rows(tmp_path / "rows.tfrecord", 17)
-    rows = read_set([path], {})
+    rows = read_record_set([path], {})
     curve = []
     job = make_job(rows, tmp_path / "out", save_checkpoints_steps=12, **changes)
     train_until(job, 12, one_device(), curve)

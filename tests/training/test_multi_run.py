@@ -8,20 +8,26 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import model_dir
 from albert_tf.checkpoints.load import weights_checkpoint
+from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.model.heads import ClassificationModel, PretrainingModel
 from albert_tf.records.features import classifier_features
 from albert_tf.records.reader import read_rows
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.task_config import Classification
-from albert_tf.tasks import create_task
+from albert_tf.tasks.create import create_task
 from albert_tf.training import evaluation as training_evaluation
-from albert_tf.training import multi_run
+from albert_tf.training import multi_run, stored_predictions
 from albert_tf.training import run as training_run
 from albert_tf.training.best_checkpoint import BestWeights
-from helpers.fine_tuning_toys import config, make_job, write_rows, write_vocabulary
+from helpers.fine_tuning_toys import (
+    TASK_CONFIG,
+    config,
+    make_job,
+    write_rows,
+    write_vocabulary,
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +56,8 @@ def trained(folder, sets):
     """The folder of a finished run, and its results."""
     train, dev, test = sets
     job = make_job(folder / "run", folder / "vocab.txt", train, dev)
-    results = multi_run.train(job, 1, device(), {"dev": dev, "test": test})
-    return folder / "run", results
+    outcome = multi_run.train(job, 1, device(), {"dev": dev, "test": test})
+    return folder / "run", outcome.results
 
 
 def test_it_learns(trained):
@@ -70,46 +76,51 @@ def test_labels_without_a_meaning_are_not_learned(folder, sets, tmp_path):
     metadata = {k: v for k, v in train.metadata.items() if k != "features"}
     features = classifier_features("int64")
     write_records(tmp_path / "rows", rows, features, metadata)
-    random = read_set([str(tmp_path / "rows")], {})
+    random = read_record_set([str(tmp_path / "rows")], {})
     job = make_job(tmp_path / "run", folder / "vocab.txt", random, dev)
-    results = multi_run.train(job, 1, device(), {})
+    results = multi_run.train(job, 1, device(), {}).results
     assert results["eval_accuracy"] < 0.8
 
 
 def test_the_best_weights_predict(trained, sets):
     folder, results = trained
     dev = sets[1]
-    predicted = multi_run.read_predictions(folder, "dev")
+    predicted = stored_predictions.read(folder, "dev")
     assert predicted["content_sha256"] == dev.metadata["content_sha256"]
     labels = [int(row["label_ids"]) for row in read_rows(dev.paths[0])]
     assert predicted["label_ids"].tolist() == labels
     accuracy = np.mean(predicted["probabilities"].argmax(-1) == labels)
     assert accuracy == pytest.approx(results["best"]["eval_accuracy"])
     assert results["sets"]["dev"]["eval_accuracy"] == pytest.approx(accuracy)
-    assert multi_run.read_predictions(folder, "test")["probabilities"].shape == (
+    assert stored_predictions.read(folder, "test")["probabilities"].shape == (
         13,
         2,
     )
 
 
 def test_the_folder_is_a_model_that_needs_nothing_else(trained, sets, tmp_path):
-    found = model_dir.read(trained[0])
-    assert found.config == config() and found.task_config.labels == ("bad", "good")
+    found = ModelDir.read(trained[0])
+    assert found.config == config() and found.task_config == TASK_CONFIG
     assert "/best/" in found.checkpoint
     assert found.tokenizer().encode("lovely") == [5]
     job = make_job(tmp_path, found.vocabulary, init_checkpoint=found.checkpoint)
-    multi_run.evaluate(job, device(), {"test": sets[2]})
+    outcome = multi_run.evaluate(job, device(), {"test": sets[2]})
     [one, other] = [
-        multi_run.read_predictions(path, "test") for path in (trained[0], tmp_path)
+        stored_predictions.read(path, "test") for path in (trained[0], tmp_path)
     ]
     np.testing.assert_array_equal(one["probabilities"], other["probabilities"])
+    # The predictions that are returned are those that are stored.
+    returned = outcome.predictions["test"]
+    assert returned.keys() == other.keys()
+    for name, values in returned.items():
+        np.testing.assert_array_equal(values, other[name])
     reports = json.loads((tmp_path / multi_run.EVALUATION_FILE).read_text())
     assert reports["sets"]["test"]["eval_rows"] == 13
 
 
 @pytest.mark.parametrize("batch_size", [2, 10, 32])
 def test_any_devices_and_batches_predict_the_same(trained, sets, batch_size):
-    found = model_dir.read(trained[0])
+    found = ModelDir.read(trained[0])
     config = dataclasses.replace(
         make_job("unused", found.vocabulary).train_config, eval_batch_size=batch_size
     )
@@ -117,11 +128,11 @@ def test_any_devices_and_batches_predict_the_same(trained, sets, batch_size):
         "one": device(),
         "two": tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
     }
-    task = create_task(Classification("toy", ["bad", "good"]), dropout=0.1)
+    task = create_task(TASK_CONFIG)
     arguments = (task, found.config, config, found.checkpoint, {"dev": sets[1]})
-    expected = multi_run.read_predictions(trained[0], "dev")
+    expected = stored_predictions.read(trained[0], "dev")
     for strategy in strategies.values():
-        evaluation = training_evaluation.evaluate_sets(*arguments, strategy)["dev"]
+        evaluation = training_evaluation.evaluate_splits(*arguments, strategy)["dev"]
         assert evaluation.report["eval_rows"] == 23
         for name in ("probabilities", "label_ids"):
             np.testing.assert_allclose(
@@ -150,7 +161,7 @@ def test_how_it_is_computed_changes_no_loss(folder, sets, tmp_path, case):
             iterations_per_loop=12,
             **changes,
         )
-        job = dataclasses.replace(job, task=create_task(Classification("toy", "ab")))
+        job = dataclasses.replace(job, task=create_task(TASK_CONFIG))
         results = training_run.run(job, device())
         losses.append([results["train"]["loss"], results["eval_loss"]])
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
@@ -161,7 +172,8 @@ def test_runs_differ_in_their_seed_and_are_summed_up(folder, sets, tmp_path):
     job = make_job(
         tmp_path, folder / "vocab.txt", train, dev, num_train_steps=8, eval_steps=4
     )
-    results = multi_run.train(job, 3, device(), {"test": test})
+    outcome = multi_run.train(job, 3, device(), {"test": test})
+    results = outcome.results
     assert results == json.loads((tmp_path / "results.json").read_text())
     runs = [
         json.loads((tmp_path / f"run_{n}" / "results.json").read_text())
@@ -174,10 +186,12 @@ def test_runs_differ_in_their_seed_and_are_summed_up(folder, sets, tmp_path):
     assert results["deviation"] == pytest.approx(np.std(values, ddof=1))
     best = f"run_{1 + int(np.argmax(values))}"
     assert results["best_run"] == best
-    assert f"/{best}/best/" in model_dir.read(tmp_path).checkpoint
-    predicted = multi_run.read_predictions(tmp_path, "test")["probabilities"]
-    own = multi_run.read_predictions(tmp_path / best, "test")["probabilities"]
+    assert f"/{best}/best/" in ModelDir.read(tmp_path).checkpoint
+    predicted = stored_predictions.read(tmp_path, "test")["probabilities"]
+    own = stored_predictions.read(tmp_path / best, "test")["probabilities"]
     assert (predicted == own).all()
+    assert (predicted == outcome.predictions["test"]["probabilities"]).all()
+    assert outcome.runs["run_3"].results == runs[2] and not outcome.preempted
     assert len({run["train"]["loss"] for run in runs}) == 3
     with pytest.raises(ValueError, match="holds several runs, but one"):
         multi_run.train(job, 1, device(), {"test": test})
@@ -193,8 +207,8 @@ def test_training_stops_when_it_gets_no_better(folder, sets, tmp_path, monkeypat
     train, dev, _ = sets
     scores = iter([0.5, 0.7, 0.6, 0.7, 0.9])
     task = dataclasses.replace(
-        create_task(Classification("toy", ["bad", "good"]), dropout=0.1),
-        score=lambda predicted: {"eval_accuracy": next(scores)},
+        create_task(TASK_CONFIG, dropout=0.1),
+        host_metrics=lambda predicted: {"eval_accuracy": next(scores)},
     )
     job = make_job(
         tmp_path,
@@ -211,7 +225,9 @@ def test_training_stops_when_it_gets_no_better(folder, sets, tmp_path, monkeypat
     assert results["best"]["global_step"] == 8
     assert results["best"]["eval_accuracy"] == 0.7
     # Started again, it does not go on.
-    again = dataclasses.replace(task, score=lambda predicted: {"eval_accuracy": 0.6})
+    again = dataclasses.replace(
+        task, host_metrics=lambda predicted: {"eval_accuracy": 0.6}
+    )
     results = training_run.run(dataclasses.replace(job, task=again), device())
     assert results["status"] == "stopped early" and results["global_step"] == 16
 
@@ -232,7 +248,7 @@ def test_a_head_of_another_task_starts_fresh(folder, sets, trained, tmp_path, ca
         folder / "vocab.txt",
         train,
         dev,
-        task=create_task(Classification("three", ["a", "bad", "good"]), dropout=0.1),
+        task=create_task(Classification("three", ["a", "bad", "good"])),
         init_checkpoint=str(trained[0]),
         num_train_steps=2,
     )

@@ -17,7 +17,7 @@ import tensorflow as tf
 from albert_tf.checkpoints import tensorflow_files
 from albert_tf.records import batches
 from albert_tf.records.features import pretraining_features
-from albert_tf.records.sidecar import read_set
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
 from helpers.paths import ROOT
 from helpers.tiny import random_rows, tiny_config
@@ -172,7 +172,7 @@ def runs(folder):
 
 
 def test_rows_of_a_step_differ_in_masked_pieces(folder):
-    rows = read_set([str(folder / "rows.tfrecord")], {})
+    rows = read_record_set([str(folder / "rows.tfrecord")], {})
     one = tf.distribute.InputContext(1, 0, 1)
     stream = batches.training_batches(rows, 2, 12345, 0, one).take(STEPS)
     counts = [batch["masked_lm_weights"].numpy().sum(axis=1) for batch in stream]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import locks
+from albert_tf import files
 from albert_tf.checkpoints.load import released_name, weights_checkpoint
 from albert_tf.model.heads import PretrainingModel
 from albert_tf.records.reader import read_rows
-from albert_tf.records.sidecar import read_set, sidecar_path
+from albert_tf.records.sidecar import read_record_set, sidecar_path
 from albert_tf.tasks import losses
 from albert_tf.tasks.pretraining import PRETRAINING
 from albert_tf.training import run as training_run
@@ -26,12 +26,12 @@ def rows(tmp_path_factory):
     """A set of two files, 11 and 6 rows."""
     folder = tmp_path_factory.mktemp("rows")
     paths = [write_rows(folder / f"{n}.tfrecord", n, seed=n) for n in (11, 6)]
-    return read_set(paths, {})
+    return read_record_set(paths, {})
 
 
 def test_eight_rows_are_learnt_by_heart(tmp_path):
     path = write_rows(tmp_path / "eight.tfrecord", 8, seed=4)
-    eight = read_set([path], {})
+    eight = read_record_set([path], {})
     config = tiny_config(
         num_hidden_layers=2, hidden_size=48, intermediate_size=96, embedding_size=32
     )
@@ -257,22 +257,19 @@ def test_a_folder_of_another_run_is_refused_naming_both_values(tmp_path, rows):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_a_new_run_goes_on(number, tmp_path, rows, monkeypatch):
+def test_a_signal_saves_and_a_new_run_goes_on(number, tmp_path, rows):
     whole = tmp_path / "whole"
     training_run.run(make_job(rows, whole), one_device())
-    after_loop = training_run._Session._after_loop
 
-    def send_signal(session, report):
-        if session.step == 4:
+    def send_signal(step, report):
+        if step == 4:
             os.kill(os.getpid(), number)
-        after_loop(session, report)
 
-    monkeypatch.setattr(training_run._Session, "_after_loop", send_signal)
     # Scripts exit with 130 then.
     interrupts = number == signal.SIGINT
     expected = pytest.raises(KeyboardInterrupt) if interrupts else nullcontext()
     with expected:
-        training_run.run(make_job(rows, tmp_path / "cut"), one_device())
+        training_run.run(make_job(rows, tmp_path / "cut"), one_device(), send_signal)
     stopped = json.loads((tmp_path / "cut" / "results.json").read_text())
     assert (stopped["status"], stopped["global_step"]) == ("pre-empted", 4)
     finished = training_run.run(make_job(rows, tmp_path / "cut"), one_device())
@@ -302,7 +299,7 @@ def test_the_best_checkpoint_is_kept(tmp_path, rows):
 
 def test_a_corrupt_record_is_named_with_file_and_byte(tmp_path):
     path = write_rows(tmp_path / "rows.tfrecord", 9)
-    rows = read_set([path], {})
+    rows = read_record_set([path], {})
     content = bytearray(path.read_bytes())
     lengths = [int.from_bytes(content[:8], "little")]
     second = lengths[0] + 16
@@ -315,11 +312,11 @@ def test_a_corrupt_record_is_named_with_file_and_byte(tmp_path):
 @pytest.mark.parametrize("found", [0, 5])
 @pytest.mark.parametrize("reader", ["train_rows", "eval_rows"])
 def test_a_file_of_fewer_rows_than_its_sidecar_says_is_named(found, reader, tmp_path):
-    whole = read_set([write_rows(tmp_path / "whole.tfrecord", 4)], {})
+    whole = read_record_set([write_rows(tmp_path / "whole.tfrecord", 4)], {})
     path = write_rows(tmp_path / "rows.tfrecord", found)
     sidecar = sidecar_path(path)
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"rows": 9}))
-    short = {reader: read_set([path], {})}
+    short = {reader: read_record_set([path], {})}
     job = make_job(**{"rows": whole, "output_dir": tmp_path / "out"} | short)
     with pytest.raises(ValueError, match=rf"rows\.tfrecord has {found} rows.* says 9"):
         training_run.run(job, one_device())
@@ -328,7 +325,7 @@ def test_a_file_of_fewer_rows_than_its_sidecar_says_is_named(found, reader, tmp_
 def test_a_folder_that_another_run_trains_into_is_refused(tmp_path, rows):
     job = make_job(rows, tmp_path)
     with (
-        locks.exclusive(str(tmp_path / training_run.LOCK_FILE), "training"),
+        files.exclusive(str(tmp_path / training_run.LOCK_FILE), "training"),
         pytest.raises(OSError, match=f"is training into {tmp_path}"),
     ):
         training_run.run(job, one_device())
@@ -359,7 +356,7 @@ def test_evaluation_with_a_head_that_was_never_trained_is_refused(tmp_path, rows
 
 def test_evaluation_rows_of_another_vocabulary_are_refused(tmp_path, rows):
     path = write_rows(tmp_path / "other.tfrecord", 4, lower_case=False)
-    other = read_set([path], {})
+    other = read_record_set([path], {})
     with pytest.raises(ValueError, match="made with lower_case=False"):
         training_run.run(
             make_job(rows, tmp_path / "out", eval_rows=other), one_device()

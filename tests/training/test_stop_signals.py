@@ -11,10 +11,10 @@ from albert_tf.training.stop_signals import StopSignals
 def test_a_signal_is_remembered_and_handlers_come_back(number):
     before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
     with StopSignals() as signals:
-        assert not signals and not signals.interrupted
+        assert not signals.received and not signals.interrupted
         signal.raise_signal(number)
-        assert signals and signals.interrupted == (number == signal.SIGINT)
-    assert signals
+        assert signals.received and signals.interrupted == (number == signal.SIGINT)
+    assert signals.received
     assert [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)] == before
 
 

@@ -1,0 +1,51 @@
+"""The subfolders of an output folder.
+
+OUTPUT_DIR/
+  results.json          `best_run` names the best one of several runs
+  run_1/, run_2/, ...   several runs (`--num_runs`), each an output folder
+  best/                 the best weights of one run, chosen by its best.json
+  model.ckpt-N.*        other weights of the run
+"""
+
+import os
+from pathlib import Path
+
+from albert_tf.checkpoints.location import locate
+from albert_tf.files import read_json
+
+RESULTS_FILE = "results.json"
+# The best weights of a run, and the evaluation that chose them.
+BEST_FOLDER, BEST_REPORT_FILE = "best", "best.json"
+_RUN_FOLDER = "run_{}"
+_BEST_RUN_KEY = "best_run"
+
+
+def locate_best(path: str | os.PathLike[str]) -> str:
+    """Finds the best weights of an output folder; other paths as `location.locate`.
+
+    Of several runs these are the weights of the best run; of one run, those in its
+    `best/`, or else its latest.
+
+    Raises:
+      FileNotFoundError: no weights there.
+    """
+    run = best_run_folder(path)
+    best = run / BEST_FOLDER
+    return locate(best if best.is_dir() else run).path
+
+
+def best_run_folder(output_dir: str | os.PathLike[str]) -> Path:
+    """The folder of the best of several runs; for a single run, `output_dir`."""
+    output_dir = Path(output_dir)
+    results = read_json(output_dir / RESULTS_FILE, missing_ok=True)
+    return output_dir / results.get(_BEST_RUN_KEY, "")
+
+
+def run_folder(output_dir: str | os.PathLike[str], number: int) -> Path:
+    """The folder of one of several runs, which are numbered from 1."""
+    return Path(output_dir) / _RUN_FOLDER.format(number)
+
+
+def run_folders(output_dir: str | os.PathLike[str]) -> list[Path]:
+    """The folders of several runs; empty for a single run."""
+    return sorted(Path(output_dir).glob(_RUN_FOLDER.format("*")))

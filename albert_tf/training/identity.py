@@ -1,0 +1,119 @@
+"""The identity of a run: the settings that decide its weights.
+
+A folder's checkpoints are resumed only by a job of the same identity. All workers of a
+run must have been given the same settings and records.
+"""
+
+import dataclasses
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE
+from albert_tf.files import json_bytes, read_json, write_json, write_whole
+from albert_tf.training import run_checkpoints
+from albert_tf.training.job import Job
+
+SETTINGS_FILE = "settings.json"
+# Fields of TrainConfig that decide the weights; the others may change on resuming.
+_DECISIVE = ("train_batch_size", "precision", "random_seed")
+
+
+def run_settings(job: Job, replicas: int) -> dict[str, Any]:
+    """All settings of a run, as `results.json` holds them.
+
+    Args:
+      job: the job.
+      replicas: how many replicas share each batch.
+    """
+    return {
+        "task": job.task.name,
+        "model": job.model_config.to_dict(),
+        "optimizer": dataclasses.asdict(job.optimizer_config),
+        "train": dataclasses.asdict(job.train_config),
+        "replicas": replicas,
+        **job.settings,
+    }
+
+
+def digest(job: Job, replicas: int) -> int:
+    """A 32-bit number that is equal on workers with equal settings and records."""
+    settings = run_settings(job, replicas)
+    # The one setting that may differ between machines.
+    del settings["train"]["output_dir"]
+    row_counts = [rows and rows.rows for rows in (job.train_rows, job.eval_rows)]
+    return zlib.crc32(json.dumps([settings, row_counts]).encode())
+
+
+def write_files(job: Job, folder: Path) -> None:
+    """Writes next to the checkpoints what is needed to read and to resume them."""
+    for name, content in model_files(job).items():
+        write_whole(folder / name, content)
+    if job.train_rows:
+        write_json(folder / SETTINGS_FILE, _identity(job))
+
+
+def model_files(job: Job) -> dict[str, bytes]:
+    """Name -> content of the files that make weights a complete model."""
+    files = {CONFIG_FILE: json_bytes(job.model_config.to_dict())}
+    if job.train_rows:
+        files[TOKENIZER_FILE] = json_bytes(job.train_rows.tokenizer_settings)
+    return {**files, **job.files}
+
+
+def check_job(job: Job) -> None:
+    """Checks that a job's rows belong together and that its output folder is its own.
+
+    Raises:
+      ValueError: the evaluation rows were made with another vocabulary; the folder
+        holds another run, or a run whose files are damaged or incomplete.
+    """
+    _check_rows(job)
+    folder = Path(job.train_config.output_dir)
+    if run_checkpoints.latest_of_run(folder):
+        _check_identity(job, folder / SETTINGS_FILE)
+    elif job.train_rows and any(folder.glob("model.ckpt-[1-9]*")):
+        raise ValueError(
+            f"{folder} holds parts of a run, but no whole checkpoint: bring its files "
+            "back, or give another --output_dir."
+        )
+
+
+def _identity(job: Job) -> dict[str, Any]:
+    """The settings that decide the weights: if one differs, it is another run."""
+    train = dataclasses.asdict(job.train_config)
+    identity = {"task": job.task.name, **job.model_config.to_dict()}
+    if job.train_rows:
+        identity |= dataclasses.asdict(job.optimizer_config)
+        identity |= {name: train[name] for name in _DECISIVE}
+        identity["training_rows"] = job.train_rows.total_rows
+        identity |= job.train_rows.tokenizer_settings
+        # Rows made from a labeled file also carry a digest of that file's content.
+        content = job.train_rows.metadata.get("content_sha256")
+        identity |= {"content_sha256": content} if content else {}
+    return identity
+
+
+def _check_identity(job: Job, file: Path) -> None:
+    stored = read_json(file, missing_ok=True)
+    for name, value in json.loads(json.dumps(_identity(job))).items():
+        if stored.get(name) != value:
+            raise ValueError(
+                f"{file.parent} holds a run with {name}={stored.get(name)}, but "
+                f"{name}={value} is asked for: give another --output_dir, and "
+                "--init_checkpoint to start from its weights."
+            )
+
+
+def _check_rows(job: Job) -> None:
+    train, evaluation = job.train_rows, job.eval_rows
+    if not (train and evaluation):
+        return
+    for name, value in train.tokenizer_settings.items():
+        other = evaluation.tokenizer_settings[name]
+        if value != other:
+            raise ValueError(
+                f"{evaluation.paths[0]} was made with {name}={other}, the training "
+                f"rows with {value}: make them alike."
+            )

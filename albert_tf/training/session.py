@@ -1,0 +1,179 @@
+"""The working parts of a run: model, optimizer, loops and checkpoints.
+
+orbit runs the inner loops (many steps inside one graph call), prints their reports and
+writes them as TensorBoard summaries. Checkpoints are read and written here.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import orbit
+import tensorflow as tf
+
+from albert_tf.checkpoints.load import HEADS, load_weights, released_name
+from albert_tf.model.precision import precision_policy
+from albert_tf.records import batches
+from albert_tf.training import optimization, run_checkpoints
+from albert_tf.training.evaluation import finish_report
+from albert_tf.training.job import Job
+from albert_tf.training.loops import Evaluator, ReportingEvaluator, Trainer
+
+# If the gradients of so many steps in a row are not finite, the run is lost.
+MAX_SKIPPED_IN_A_ROW = 10
+
+
+class Session:
+    """Model, optimizer, loops and checkpoints of a run, restored and ready to use.
+
+    Attributes:
+      model: the model that is trained or evaluated.
+    """
+
+    def __init__(self, job: Job, folder: Path):
+        """Builds all parts and restores the run; call it in the strategy's scope.
+
+        Args:
+          job: the job.
+          folder: this worker's folder of checkpoints and summaries. Checkpoints are
+            restored from the job's own output folder, which all workers share.
+        Raises:
+          ValueError: no weights to evaluate; a checkpoint is damaged or of another
+            model; replicas cannot share a batch.
+        """
+        self._job, self._folder = job, folder
+        config = job.train_config
+        with precision_policy(config.precision):
+            self.model = job.task.build_model(
+                job.model_config,
+                seed=config.random_seed,
+                rematerialize=config.rematerialize,
+            )
+        optimizer = optimization.create_optimizer(job.optimizer_config)
+        optimizer.build(self.model.trainable_variables)
+        self._trainer = trainer = evaluator = None
+        if job.train_rows:
+            self._trainer = trainer = Trainer(job, self.model, optimizer)
+        if job.eval_rows:
+            evaluator = Evaluator(job.task, self.model, job.eval_rows, config)
+        checkpoint = run_checkpoints.training_checkpoint(
+            self.model, optimizer, **(trainer.state if trainer else {})
+        )
+        latest = _restore_or_start(job, self.model, checkpoint)
+        self._checkpoints = tf.train.CheckpointManager(
+            checkpoint,
+            str(folder),
+            max_to_keep=config.keep_checkpoint_max or None,
+            checkpoint_name="model.ckpt",
+        )
+        self._report: dict[str, float] = {}
+        self._evaluation: tuple[int, dict[str, Any]] | None = None
+        self._controller = orbit.Controller(
+            trainer=trainer,
+            evaluator=ReportingEvaluator(evaluator) if evaluator else None,
+            global_step=optimizer.iterations,
+            steps_per_loop=config.iterations_per_loop,
+            train_actions=[self._report.update],
+            summary_dir=str(folder / "train"),
+            eval_summary_dir=str(folder / "eval"),
+        )
+        _describe(job, self.model, latest)
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps done."""
+        return int(self._controller.global_step.numpy())
+
+    @property
+    def train_seconds(self) -> float:
+        """Seconds spent in training steps, those before a resumption included."""
+        return float(self._trainer.train_seconds.numpy())
+
+    def train(self, last_step: int) -> dict[str, float]:
+        """One loop of steps, up to `last_step`.
+
+        Returns:
+          Name -> number: means over the loop, speed, and the time that is left.
+        Raises:
+          ValueError: too many gradients in a row were not finite.
+        """
+        self._controller.train(last_step, checkpoint_at_completion=False)
+        if self._trainer.longest_skip.numpy() >= MAX_SKIPPED_IN_A_ROW:
+            raise ValueError(
+                f"{MAX_SKIPPED_IN_A_ROW} gradients in a row were not finite, at step "
+                f"{self.step} at the latest: lower --learning_rate; the last good "
+                f"checkpoint is {self.latest_checkpoint()}."
+            )
+        return dict(self._report)
+
+    def evaluate(self) -> dict[str, Any]:
+        """Losses and metrics of the current weights; computed once for each step."""
+        if self._evaluation and self._evaluation[0] == self.step:
+            return self._evaluation[1]
+        config, rows = self._job.train_config, self._job.eval_rows
+        steps = batches.evaluation_steps(rows, config.eval_batch_size)
+        limited = 0 < config.max_eval_steps < steps
+        report = self._controller.evaluate(config.max_eval_steps if limited else steps)
+        report = finish_report(report, None if limited else rows)
+        self._evaluation = (self.step, report)
+        return report
+
+    def latest_checkpoint(self) -> str | None:
+        """The newest checkpoint in this worker's folder; None: there is none."""
+        return run_checkpoints.latest_of_run(self._folder)
+
+    def save(self) -> None:
+        """Saves a checkpoint, unless there is one of this step.
+
+        Raises:
+          OSError: the folder's disk is full, or cannot be written.
+        """
+        latest = self.latest_checkpoint()
+        if latest is None or run_checkpoints.step_of(latest) != self.step:
+            run_checkpoints.save(self._checkpoints, self.step)
+
+
+def _restore_or_start(
+    job: Job, model: tf.Module, checkpoint: tf.train.Checkpoint
+) -> str | None:
+    """Restores the run, or loads the weights that it starts from.
+
+    Returns:
+      The checkpoint that the run goes on from; None: it starts from step 0.
+    """
+    latest = run_checkpoints.latest_of_run(job.train_config.output_dir)
+    if job.init_checkpoint and not job.train_rows:
+        latest = None  # exactly these weights are to be evaluated
+    if latest:
+        run_checkpoints.read_run(checkpoint, latest)
+    elif job.init_checkpoint:
+        # A head may start from random weights in training, but not in evaluation.
+        missing_ok = HEADS if job.train_rows else None
+        report = load_weights(
+            model, job.init_checkpoint, missing_ok, HEADS, job.unshare
+        )
+        print(f"Initial weights from {job.init_checkpoint}: {report}", flush=True)
+    elif not job.train_rows:
+        raise ValueError(
+            f"{job.train_config.output_dir} holds no checkpoint to evaluate: train "
+            "first, or pass --init_checkpoint."
+        )
+    return latest
+
+
+def _describe(job: Job, model: tf.Module, latest: str | None) -> None:
+    """Prints devices, precision, where the run starts, and warnings."""
+    strategy = tf.distribute.get_strategy()
+    names = map(released_name, model.trainable_variables)
+    decayed = [optimization.is_decayed(name) for name in names]
+    start = f"resumed from {latest}" if latest else "from step 0"
+    replicas = strategy.num_replicas_in_sync
+    print(
+        f"{type(strategy).__name__}, {replicas} replica{'s' * (replicas > 1)}, "
+        f"{job.train_config.precision}, {start}; weight decay on {sum(decayed)} of "
+        f"{len(decayed)} variables.",
+        flush=True,
+    )
+    if job.train_rows:
+        batch_size = job.train_config.train_batch_size
+        for warning in job.optimizer_config.warnings(batch_size):
+            print(f"WARNING: {warning}", flush=True)

@@ -1,0 +1,200 @@
+"""The answers to a split of SQuAD: their files, their threshold, and ensembles of them.
+
+A folder of answers has four files: `predictions.json`, `nbest_predictions.json`,
+`squad_results.json` and, of v2.0, `null_odds.json`.
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from albert_tf.files import read_json, write_json
+from albert_tf.records.reader import read_rows
+from albert_tf.records.sidecar import RecordSet
+from albert_tf.task_config import Squad
+from albert_tf.tasks import answers
+from albert_tf.tasks.answer_metrics import QuestionSet
+from albert_tf.tasks.answers import Candidate, Proposals
+
+PREDICTIONS_FILE = "predictions.json"
+N_BEST_FILE = "nbest_predictions.json"
+NULL_ODDS_FILE = "null_odds.json"
+RESULTS_FILE = "squad_results.json"
+
+
+class QuestionFile(Protocol):
+    """The questions of a file, as `data_prep.fine_tuning.squad.SquadFile` has them."""
+
+    path: str
+
+    def contexts(self) -> Mapping[str, str]:
+        """Question id -> text of its paragraph."""
+        ...
+
+    def golds(self) -> Mapping[str, Sequence[str]] | None:
+        """Question id -> gold answers; None: not all are known."""
+        ...
+
+
+def question_set(
+    file: QuestionFile, task_config: Squad, record_set: RecordSet | None = None
+) -> QuestionSet:
+    """Returns the questions of a file, to score answers to them.
+
+    Args:
+      file: the questions.
+      task_config: lengths of answers and of their lists.
+      record_set: rows of the questions; None: proposals cannot be made, only scored.
+    """
+    rows: list = []
+    for path in record_set.paths if record_set else ():
+        rows += read_rows(path)
+    return QuestionSet(rows, file.contexts(), file.golds(), task_config)
+
+
+def tune_threshold(
+    proposals: Proposals, questions: QuestionSet, task_config: Squad
+) -> Squad:
+    """Returns the task configuration with the threshold of the best F1.
+
+    Raises:
+      ValueError: the questions have no gold answers.
+    """
+    metrics = questions.score(proposals, task_config.threshold)
+    if not metrics:
+        raise ValueError("There are no gold answers to tune the threshold on.")
+    return dataclasses.replace(task_config, threshold=metrics["best_f1_thresh"])
+
+
+def write_answers(
+    folder: Path,
+    proposals: Proposals,
+    questions: QuestionSet,
+    task_config: Squad,
+    source: str,
+) -> dict[str, Any]:
+    """Writes the answers of a model or an ensemble, and prints their metrics.
+
+    Args:
+      folder: folder of the four files.
+      proposals: the answers proposed.
+      questions: the questions.
+      task_config: version and threshold.
+      source: origin of the threshold.
+    Returns:
+      The content of `squad_results.json`: `scores`, `threshold` and its
+      `threshold_source`, and the number of questions without an answer by reason.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    threshold = task_config.threshold
+    write_json(folder / PREDICTIONS_FILE, proposals.predictions(threshold))
+    write_json(folder / N_BEST_FILE, proposals.n_best())
+    results: dict[str, Any] = {"task_name": task_config.task_name}
+    if task_config.version_2:
+        write_json(folder / NULL_ODDS_FILE, proposals.null_scores)
+        results["threshold"] = task_config.to_dict()["threshold"]
+        results["threshold_source"] = source
+    results["questions"] = len(proposals.candidates)
+    reasons = list(proposals.reasons.values())
+    results["without_candidates"] = {r: reasons.count(r) for r in sorted(set(reasons))}
+    results["scores"] = questions.score(proposals, threshold)
+    write_json(folder / RESULTS_FILE, results)
+    for name, value in results["scores"].items():
+        print(f"{name}: {value:.6g}", flush=True)
+    print(f"Answers: {folder / PREDICTIONS_FILE}", flush=True)
+    return results
+
+
+@dataclasses.dataclass(frozen=True)
+class Ensemble:
+    """The averaged answers of several models.
+
+    Attributes:
+      proposals: the answers proposed.
+      version_2: true for SQuAD v2.0.
+      thresholds: of the models; empty for v1.1.
+    """
+
+    proposals: Proposals
+    version_2: bool
+    thresholds: Sequence[float]
+
+    @classmethod
+    def read(
+        cls, folders: Sequence[Path], file: QuestionFile, n_best_size: int
+    ) -> "Ensemble":
+        """Reads the answers of several models to one file, and averages them.
+
+        Args:
+          folders: folders of answers.
+          file: the questions that all of them have answered.
+          n_best_size: most answers in a question's list.
+        Raises:
+          FileNotFoundError: a folder has no answers.
+          ValueError: answers to other questions, or of both versions of SQuAD.
+        """
+        results = [_read(folder / RESULTS_FILE) for folder in folders]
+        contexts = file.contexts()
+        proposals = answers.average(
+            [_read_proposals(folder, contexts, file.path) for folder in folders],
+            n_best_size,
+        )
+        version_2 = results[0]["task_name"] == Squad(True).task_name
+        thresholds = [float(each["threshold"]) for each in results] if version_2 else []
+        return cls(proposals, version_2, thresholds)
+
+    def mean_threshold(self) -> float:
+        """Returns the mean of the models' thresholds.
+
+        Raises:
+          ValueError: they are inf and -inf, which have none.
+        """
+        mean = statistics.fmean(self.thresholds)
+        if math.isnan(mean):
+            raise ValueError(
+                "The models' thresholds are inf and -inf, which have no mean: pass "
+                "--null_threshold or --tune_threshold."
+            )
+        return mean
+
+
+def _read_proposals(
+    folder: Path, contexts: Mapping[str, str], questions_path: str
+) -> Proposals:
+    """Reads a folder of answers, checked against the paragraphs."""
+    listed = _read(folder / N_BEST_FILE)
+    candidates, reasons = {}, {}
+    try:
+        for question, values in listed.items():
+            if "reason" in values[0]:
+                reasons[question], values = values[0]["reason"], []
+            candidates[question] = [Candidate(**value) for value in values]
+    except (LookupError, TypeError):
+        raise ValueError(
+            f"{folder / N_BEST_FILE} is not a file of run_squad.py: answer "
+            "--predict_file with that model again."
+        ) from None
+    same = listed.keys() == contexts.keys() and all(
+        contexts[question][candidate.start : candidate.end] == candidate.text
+        for question, found in candidates.items()
+        for candidate in found
+    )
+    if not same:
+        raise ValueError(
+            f"{folder} has answers to other questions than {questions_path}: "
+            "answer that with run_squad.py first."
+        )
+    null_odds = folder / NULL_ODDS_FILE
+    null_scores = _read(null_odds) if null_odds.is_file() else None
+    return Proposals(candidates, null_scores, reasons)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} is missing: answer --predict_file with that model first."
+        )
+    return read_json(path)

@@ -1,0 +1,97 @@
+"""The predictions of a run, stored for commands that come later.
+
+A run's folder has `predictions/SPLIT.npz` for each split that its best weights have
+predicted; the folder of several runs has those of the best run.
+"""
+
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from albert_tf.checkpoints import output_folders
+from albert_tf.files import write_whole
+from albert_tf.records.reader import read_strings
+from albert_tf.records.sidecar import RecordSet
+
+PREDICTIONS_FOLDER = "predictions"
+
+# Name -> array, as `complete` makes them.
+Predictions = Mapping[str, np.ndarray]
+
+
+def complete(
+    predictions: Mapping[str, np.ndarray], record_set: RecordSet
+) -> dict[str, np.ndarray]:
+    """Predictions together with what tells whose they are.
+
+    Args:
+      predictions: name -> [R, ...], in the order of the rows.
+      record_set: the rows.
+    Returns:
+      The predictions, the strings of the rows, the split's `content_sha256`, and
+      `labelled`: False if its labels mean nothing.
+    """
+    metadata = record_set.metadata
+    return {
+        **predictions,
+        **read_strings(record_set),
+        "content_sha256": np.array(metadata.get("content_sha256", "")),
+        "labelled": np.array(metadata.get("labelled", True)),
+    }
+
+
+def write(output_dir: Path, predictions: Mapping[str, Predictions]) -> None:
+    """Writes predictions into a run's folder.
+
+    Args:
+      output_dir: the folder.
+      predictions: name of the split -> from `complete`.
+    """
+    folder = output_dir / PREDICTIONS_FOLDER
+    for name, arrays in predictions.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        write_whole(folder / f"{name}.npz", buffer.getvalue())
+
+
+def splits(output_dir: Path) -> list[str]:
+    """Names of the splits that a run, or the best of several, has predicted."""
+    folders = _folders(output_dir)
+    return sorted({file.stem for folder in folders for file in folder.glob("*.npz")})
+
+
+def read(output_dir: Path, name: str) -> dict[str, np.ndarray]:
+    """The last predictions of a run, or of the best of several, for a split.
+
+    Returns:
+      As `complete`.
+    Raises:
+      FileNotFoundError: it predicted no such split.
+      ValueError: the file is damaged.
+    """
+    files = [folder / f"{name}.npz" for folder in _folders(output_dir)]
+    file = next((file for file in files if file.is_file()), None)
+    if file is None:
+        raise FileNotFoundError(
+            f"{files[-1]} is missing: run that model with --do_predict, or --do_eval, "
+            "first."
+        )
+    try:
+        with np.load(file) as arrays:
+            return dict(arrays)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{file} is damaged ({error}): predict again.") from error
+
+
+def _folders(output_dir: Path) -> list[Path]:
+    """Folders with predictions, the one with the latest first.
+
+    Every command writes to the output folder itself. The folder of the best run is for
+    output folders made before that was so for several runs.
+    """
+    folders = (output_dir, output_folders.best_run_folder(output_dir))
+    return [folder / PREDICTIONS_FOLDER for folder in folders]

@@ -1,0 +1,357 @@
+"""Turns the files of a task into splits to train on, to evaluate and to predict.
+
+    data = glue("rte", "glue", tokenizer)
+    data = table({"train": "mail.csv", "dev": "dev.csv"}, tokenizer, columns)
+    data = squad({"train": "train-v2.0.json", "dev": "dev-v2.0.json"}, tokenizer)
+    data = race(race_files("RACE"), tokenizer)
+
+Each returns a `TaskData`, which `albert_tf.fine_tune` takes. Rows are converted once
+and kept in `cache_dir`; see `cache.py`.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from albert_tf.records.sidecar import RecordSet
+from albert_tf.task_config import (
+    Classification,
+    MultipleChoice,
+    Regression,
+    Squad,
+    TaskConfig,
+)
+from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.fine_tuning import glue as glue_tasks
+from data_prep.fine_tuning import race as race_reader
+from data_prep.fine_tuning import split_rows, tables
+from data_prep.fine_tuning import squad as squad_reader
+from data_prep.fine_tuning.squad import SquadFile
+from data_prep.fine_tuning.tables import Columns
+
+FilePath = str | os.PathLike
+
+CUSTOM = "custom"  # the task of a table of one's own
+CACHE_DIR = "fine_tuning_cache"
+MAX_SEQ_LENGTH = 512
+# Splits with labels to evaluate on: the usual one, and MNLI's second.
+DEV_SPLITS = ("dev", "mismatched")
+_RACE_SPLITS = ("train", "dev", "test")
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskData:
+    """The splits of a task.
+
+    Attributes:
+      task_config: the task; a model keeps it as `task.json`.
+      train: rows to train on; None: there are none.
+      dev: name -> rows with labels to evaluate on; the split "dev" chooses the best
+        checkpoint.
+      test: name -> rows to predict.
+      notes: counts of the files that were read, a line each.
+      warnings: possible mistakes, as many unknown tokens, a line each.
+      questions: SQuAD: the file whose rows are "dev" or "test"; None elsewhere.
+    """
+
+    task_config: TaskConfig
+    train: RecordSet | None = None
+    dev: Mapping[str, RecordSet] = dataclasses.field(default_factory=dict)
+    test: Mapping[str, RecordSet] = dataclasses.field(default_factory=dict)
+    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    questions: SquadFile | None = None
+
+    def with_test(self, other: "TaskData") -> "TaskData":
+        """Returns these splits with the test splits of `other` instead."""
+        return dataclasses.replace(
+            self,
+            test=other.test,
+            notes=(*self.notes, *other.notes),
+            warnings=(*self.warnings, *other.warnings),
+        )
+
+
+def glue(
+    task_name: str,
+    data_dir: FilePath,
+    tokenizer: AlbertTokenizer,
+    splits: Sequence[str] = ("train", "dev"),
+    *,
+    max_seq_length: int = MAX_SEQ_LENGTH,
+    cache_dir: FilePath = CACHE_DIR,
+    on_bad_row: str = "error",
+) -> TaskData:
+    """Reads a task of GLUE.
+
+    Args:
+      task_name: key of `glue.GLUE`, as "rte".
+      data_dir: folder of GLUE, or of the task, with the published .tsv files.
+      tokenizer: the model's.
+      splits: of "train", "dev" and "test"; the last two are all development and test
+        files of the task.
+      max_seq_length: longest row in tokens, special tokens included.
+      cache_dir: folder for the converted rows.
+      on_bad_row: as `tables.read_table`.
+    Raises:
+      FileNotFoundError: a file is missing.
+      ValueError: no such task, a row that cannot be read, or a length without room.
+    """
+    task_config = glue_config(task_name, max_seq_length)
+    task = glue_tasks.GLUE[task_config.task_name]
+    folder = glue_tasks.task_folder(Path(data_dir), task_config.task_name)
+    names = {"train": {"train": "train.tsv"}, "dev": task.dev_files}
+    names["test"] = dict(task.test_files)
+    # The diagnostic data set has a folder of its own, and may be left out.
+    if "AX" in names["test"] and not (folder / names["test"]["AX"]).is_file():
+        del names["test"]["AX"]
+    chosen = {name: file for split in splits for name, file in names[split].items()}
+    return _read_tables(
+        {name: folder / file for name, file in chosen.items()},
+        task_config,
+        task.train,
+        split_rows.Conversion(tokenizer, cache_dir, on_bad_row),
+    )
+
+
+def glue_config(
+    task_name: str, max_seq_length: int = MAX_SEQ_LENGTH
+) -> Classification | Regression:
+    """Returns the task configuration of a task of GLUE."""
+    name = task_name.lower()
+    if name not in glue_tasks.GLUE:
+        raise ValueError(
+            f"GLUE has the tasks {', '.join(glue_tasks.GLUE)}. Received {task_name!r}."
+        )
+    task = glue_tasks.GLUE[name]
+    columns = dataclasses.asdict(task.test)
+    if task.labels is None:
+        return Regression(name, task.bounds, max_seq_length, columns)
+    return Classification(name, task.labels, task.metrics, max_seq_length, columns)
+
+
+def table(
+    files: Mapping[str, FilePath],
+    tokenizer: AlbertTokenizer,
+    columns: Columns | None = None,
+    *,
+    regression: bool = False,
+    max_seq_length: int = MAX_SEQ_LENGTH,
+    cache_dir: FilePath = CACHE_DIR,
+    on_bad_row: str = "error",
+) -> TaskData:
+    """Reads tables of one's own to train a classification or a regression on.
+
+    Args:
+      files: split -> .tsv, .csv or .jsonl file. "train" is needed, whose labels become
+        the task's; "dev" has labels; any other split is predicted.
+      tokenizer: the model's.
+      columns: the columns; None: "text" and "label".
+      regression: True if labels are numbers to predict.
+      max_seq_length: longest row in tokens, special tokens included.
+      cache_dir: folder for the converted rows.
+      on_bad_row: as `tables.read_table`.
+    Raises:
+      FileNotFoundError: a file is missing.
+      ValueError: labels that cannot be learned, a row that cannot be read, or a length
+        without room.
+    """
+    if "train" not in files:
+        raise ValueError(
+            f"A table to train on is needed. Received {', '.join(files) or 'none'}: "
+            "add 'train', or use table_of_task for a trained model."
+        )
+    columns = columns or Columns("text", label="label")
+    stored = dataclasses.asdict(dataclasses.replace(columns, label=None))
+    task_config: Classification | Regression
+    if regression:
+        task_config = Regression(CUSTOM, None, max_seq_length, stored)
+    else:
+        labels = tables.read_labels(files["train"], columns, on_bad_row)
+        metrics = ["eval_accuracy"]
+        metrics += ["f1", "matthew_corr"] if len(labels) == 2 else []
+        task_config = Classification(CUSTOM, labels, metrics, max_seq_length, stored)
+    conversion = split_rows.Conversion(tokenizer, cache_dir, on_bad_row)
+    return _read_tables(files, task_config, columns, conversion)
+
+
+def table_of_task(
+    files: Mapping[str, FilePath],
+    tokenizer: AlbertTokenizer,
+    task_config: TaskConfig | None,
+    *,
+    label_column: str | int = "label",
+    cache_dir: FilePath = CACHE_DIR,
+    on_bad_row: str = "error",
+) -> TaskData:
+    """Reads tables for a model that is trained already.
+
+    Args:
+      files: split -> .tsv, .csv or .jsonl file. "dev" has labels; any other split is
+        predicted.
+      tokenizer: the model's.
+      task_config: the model's, which has the labels, the columns and the length.
+      label_column: column of the label in "dev".
+      cache_dir: folder for the converted rows.
+      on_bad_row: as `tables.read_table`.
+    Raises:
+      FileNotFoundError: a file is missing.
+      ValueError: the model is of another task, or a row that cannot be read.
+    """
+    if not isinstance(task_config, Classification | Regression):
+        name = task_config.task_name if task_config else "no task"
+        raise ValueError(
+            f"The model was trained for {name}, not to classify texts: give one that "
+            "was."
+        )
+    columns = Columns(**{**task_config.columns, "label": label_column})
+    conversion = split_rows.Conversion(tokenizer, cache_dir, on_bad_row)
+    return _read_tables(files, task_config, columns, conversion)
+
+
+def _read_tables(
+    files: Mapping[str, FilePath],
+    task_config: Classification | Regression,
+    columns: Columns,
+    conversion: split_rows.Conversion,
+) -> TaskData:
+    """Converts each file; splits that are predicted have the columns of the task."""
+    splits = {}
+    for name, file in files.items():
+        labelled = name == "train" or name in DEV_SPLITS
+        stored = columns if labelled else Columns(**task_config.columns)
+        splits[name] = split_rows.of_table(name, file, stored, task_config, conversion)
+    return _task_data(task_config, splits)
+
+
+def squad(
+    files: Mapping[str, FilePath | SquadFile],
+    tokenizer: AlbertTokenizer,
+    task_config: Squad | None = None,
+    *,
+    cache_dir: FilePath = CACHE_DIR,
+) -> TaskData:
+    """Reads questions on paragraphs: SQuAD v1.1 or v2.0.
+
+    Args:
+      files: split -> SQuAD file, or one that `squad.read_squad` has read: "train", and
+        one of "dev" (has answers) and "test".
+      tokenizer: the model's.
+      task_config: version and lengths; None: v2.0 if "train" is, default lengths.
+      cache_dir: folder for the converted rows.
+    Raises:
+      FileNotFoundError: a file is missing.
+      ValueError: splits that cannot be combined, a file that is no SQuAD file or does
+        not fit the version, or lengths without room.
+    """
+    if not files or not set(files) <= {"train", "dev", "test"} or len(files) > 2:
+        raise ValueError(
+            "Splits of SQuAD are 'train' and one of 'dev' and 'test'. Received "
+            f"{', '.join(files) or 'none'}."
+        )
+    if {"dev", "test"} <= files.keys():
+        raise ValueError("Pass one of 'dev' and 'test': answer the other afterwards.")
+    read = {
+        name: file if isinstance(file, SquadFile) else squad_reader.read_squad(file)
+        for name, file in files.items()
+    }
+    if task_config is None:
+        task_config = Squad(any(file.has_impossible for file in read.values()))
+    _check_questions(read, task_config)
+    splits, notes = {}, []
+    for name, file in read.items():
+        conversion = split_rows.Conversion(tokenizer, cache_dir)
+        splits[name], report = split_rows.of_squad(name, file, task_config, conversion)
+        notes.append(f"{file.path}: {report}.")
+    data = _task_data(task_config, splits, notes)
+    return dataclasses.replace(data, questions=read.get("dev", read.get("test")))
+
+
+def _check_questions(files: Mapping[str, SquadFile], task_config: Squad) -> None:
+    if not task_config.version_2:
+        for file in files.values():
+            file.check_all_answerable()
+    if "train" in files:
+        files["train"].check_labelled()
+    if "dev" in files and files["dev"].golds() is None:
+        raise ValueError(
+            f"{files['dev'].path} has questions without gold answers, so it cannot be "
+            "scored: pass --do_predict in the place of --do_eval."
+        )
+
+
+def race(
+    files: Mapping[str, FilePath],
+    tokenizer: AlbertTokenizer,
+    task_config: MultipleChoice | None = None,
+    *,
+    input_format: str = "race",
+    levels: Sequence[str] = race_reader.LEVELS,
+    cache_dir: FilePath = CACHE_DIR,
+) -> TaskData:
+    """Reads questions with options: RACE, or JSON lines of one's own.
+
+    Args:
+      files: "train", "dev" or "test" -> folder or file, as `race.find_files` takes it;
+        the first two need answers.
+      tokenizer: the model's.
+      task_config: lengths; None: 512 tokens, 128 of them for question and option.
+      input_format: one of `race.INPUT_FORMATS`.
+      levels: parts of RACE to read.
+      cache_dir: folder for the converted rows.
+    Raises:
+      FileNotFoundError: a file is missing.
+      ValueError: a file that is not of the format, or lengths without room.
+    """
+    if unknown := set(files) - set(_RACE_SPLITS):
+        raise ValueError(
+            f"Splits of RACE are {', '.join(_RACE_SPLITS)}. Received {min(unknown)!r}."
+        )
+    if task_config is None:
+        task_config = MultipleChoice("race", race_reader.LEVELS, MAX_SEQ_LENGTH)
+    splits, notes = {}, []
+    for name, path in files.items():
+        source = split_rows.ChoiceFiles(name, path, input_format, levels)
+        conversion = split_rows.Conversion(tokenizer, cache_dir)
+        splits[name] = split_rows.of_choice_files(source, task_config, conversion)
+        notes += source.notes
+    return _task_data(task_config, splits, notes)
+
+
+def race_files(
+    data_dir: FilePath,
+    splits: Sequence[str] = ("train", "dev"),
+    input_format: str = "race",
+) -> dict[str, Path]:
+    """Returns the folders of the published RACE, or TRAIN.jsonl and the like.
+
+    Args:
+      data_dir: the folder that holds them; RACE may be in a folder of that name.
+      splits: of "train", "dev" and "test".
+      input_format: one of `race.INPUT_FORMATS`.
+    """
+    folder = Path(data_dir)
+    if input_format == "jsonl":
+        return {name: folder / f"{name}.jsonl" for name in splits}
+    # The published archive has all files in a folder RACE.
+    nested = {name: folder / "RACE" / name for name in splits}
+    return {n: path if path.is_dir() else folder / n for n, path in nested.items()}
+
+
+def _task_data(
+    task_config: TaskConfig, splits: Mapping[str, RecordSet], notes: Sequence[str] = ()
+) -> TaskData:
+    warnings = [
+        warning
+        for name, rows in splits.items()
+        for warning in split_rows.warnings_of(name, rows)
+    ]
+    return TaskData(
+        task_config,
+        splits.get("train"),
+        {name: rows for name, rows in splits.items() if name in DEV_SPLITS},
+        {n: rows for n, rows in splits.items() if n not in ("train", *DEV_SPLITS)},
+        notes,
+        warnings,
+    )

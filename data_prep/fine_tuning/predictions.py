@@ -1,0 +1,121 @@
+"""Writes what a model predicts: labels, values or letters, and probabilities."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from albert_tf.files import write_json, write_whole
+from albert_tf.task_config import (
+    Classification,
+    MultipleChoice,
+    Regression,
+    TaskConfig,
+)
+from data_prep.fine_tuning.multiple_choice import letter
+
+Predictions = Mapping[str, np.ndarray]
+
+
+def write_predictions(
+    predicted: Predictions, task_config: TaskConfig, table: Path, answers: Path
+) -> None:
+    """Writes two files on the predictions for a split, each atomically.
+
+    Args:
+      predicted: what the task predicts for R rows, and `index` [R], their ids.
+      task_config: the task; not SQuAD, whose answers `albert_tf` writes.
+      table: gets the probabilities of each row, or its value, as text with tabs.
+      answers: gets the prediction of each row: for multiple choice JSON with a letter
+        for each id, else a table as GLUE's leaderboard reads it.
+    """
+    for file in (table, answers):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(task_config, MultipleChoice):
+        write_json(answers, choice_answers(predicted))
+        _write_lines(table, choice_lines(predicted))
+    elif isinstance(task_config, Classification | Regression):
+        labels = bounds = None
+        if isinstance(task_config, Classification):
+            labels = task_config.labels
+        else:
+            bounds = task_config.bounds
+        index = predicted["index"]
+        _write_lines(table, probability_lines(predicted, labels))
+        _write_lines(answers, submission_lines(index, predicted, labels, bounds))
+    else:
+        raise ValueError(
+            "Predictions of classification, regression and multiple choice can be "
+            f"written here. Received those of {task_config.task_name}."
+        )
+
+
+def submission_lines(
+    indices: Sequence[str],
+    predicted: Mapping[str, np.ndarray],
+    labels: Sequence[str] | None,
+    bounds: Sequence[float] | None = None,
+) -> list[str]:
+    """Lines of a file for the leaderboard: `index` and `prediction`, tab-separated.
+
+    Args:
+      indices: ids of the R rows.
+      predicted: `probabilities` [R, labels], or `values` [R] of a regression.
+      labels: names of the labels; None: a regression.
+      bounds: lowest and highest value of a regression; None: values stay as they are.
+    """
+    if labels is None:
+        values = predicted["values"]
+        values = values if bounds is None else np.clip(values, *bounds)
+        answers = [f"{value:.3f}" for value in values]
+    else:
+        answers = [labels[place] for place in predicted["probabilities"].argmax(-1)]
+    pairs = zip(indices, answers, strict=True)
+    return ["index\tprediction", *(f"{index}\t{answer}" for index, answer in pairs)]
+
+
+def probability_lines(
+    predicted: Mapping[str, np.ndarray], labels: Sequence[str] | None
+) -> list[str]:
+    """Lines of `test_results.tsv`: a header, then one line for each row in order.
+
+    A line holds the value of a regression, or the probability of each label.
+    """
+    if labels is None:
+        return ["value", *(f"{value:.9g}" for value in predicted["values"])]
+    rows = predicted["probabilities"]
+    return [
+        "\t".join(labels),
+        *("\t".join(f"{number:.9g}" for number in row) for row in rows),
+    ]
+
+
+def choice_answers(predicted: Predictions) -> dict[str, str]:
+    """Question id -> letter of the likeliest option.
+
+    Args:
+      predicted: `probabilities` float [R, C], and `index`, the ids of the R questions.
+    """
+    chosen = predicted["probabilities"].argmax(axis=-1)
+    pairs = zip(predicted["index"].tolist(), chosen.tolist(), strict=True)
+    return {question_id: letter(index) for question_id, index in pairs}
+
+
+def choice_lines(predicted: Predictions) -> list[str]:
+    """Lines of a table, tab-separated: id, and the probability of each option.
+
+    Args:
+      predicted: as `choice_answers`, and `options`, the number of options of each
+        question; cells of options that a question lacks are empty.
+    """
+    most = predicted["probabilities"].shape[1]
+    lines = ["\t".join(["id", *map(letter, range(most))])]
+    columns = [predicted[name] for name in ("index", "probabilities", "options")]
+    for question_id, row, options in zip(*columns, strict=True):
+        cells = [f"{value:.9g}" for value in row[:options]]
+        lines.append("\t".join([question_id, *cells, *[""] * (most - options)]))
+    return lines
+
+
+def _write_lines(path: Path, lines: Sequence[str]) -> None:
+    write_whole(path, ("\n".join(lines) + "\n").encode("utf-8"))

@@ -1,0 +1,157 @@
+"""Files of each task as splits."""
+
+import json
+
+import pytest
+
+from albert_tf.records.reader import read_rows
+from albert_tf.task_config import Classification, MultipleChoice, Regression, Squad
+from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.fine_tuning import datasets
+from data_prep.fine_tuning.tables import Columns
+from helpers.fine_tuning_toys import texts, write_table, write_vocabulary
+from helpers.questions import question, write_squad
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocabulary")
+    return AlbertTokenizer(vocab_file=write_vocabulary(folder))
+
+
+@pytest.fixture(autouse=True)
+def working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def labels(rows):
+    return [int(row["label_ids"]) for row in read_rows(rows.paths[0])]
+
+
+def test_a_table_of_ones_own(tmp_path, tokenizer):
+    files = {
+        name: write_table(tmp_path / f"{name}.tsv", count, seed)
+        for name, count, seed in [("train", 7, 1), ("dev", 5, 2), ("new", 3, 3)]
+    }
+    data = datasets.table(files, tokenizer, max_seq_length=17)
+    assert data.task_config == Classification(
+        "custom",
+        ["bad", "good"],
+        ["eval_accuracy", "f1", "matthew_corr"],
+        17,
+        {
+            "text": "text",
+            "text_pair": None,
+            "label": None,
+            "index": None,
+            "header": True,
+        },
+    )
+    assert labels(data.train) == [label == "good" for _, label in texts(7, 1)]
+    assert labels(data.dev["dev"]) == [label == "good" for _, label in texts(5, 2)]
+    assert not data.test["new"].metadata["labelled"]
+    assert labels(data.test["new"]) == [0, 0, 0]
+    # The rows are kept in the working directory, and their columns in the task.
+    assert (tmp_path / "fine_tuning_cache").is_dir()
+    again = datasets.table_of_task({"new": files["new"]}, tokenizer, data.task_config)
+    assert again.test == data.test and again.train is None
+
+
+def test_tables_that_fit_no_task_are_refused(tmp_path, tokenizer):
+    file = write_table(tmp_path / "dev.tsv", 5, 2)
+    with pytest.raises(ValueError, match="Received dev: add 'train'"):
+        datasets.table({"dev": file}, tokenizer)
+    with pytest.raises(ValueError, match="trained for squad_v1, not to classify"):
+        datasets.table_of_task({"dev": file}, tokenizer, Squad(False))
+    with pytest.raises(ValueError, match="trained for no task"):
+        datasets.table_of_task({"dev": file}, tokenizer, None)
+
+
+def test_numbers_are_a_regression(tmp_path, tokenizer):
+    (tmp_path / "a.csv").write_text('a,value\nlovely,1.5\nawful,"-2"\n')
+    columns = Columns("a", label="value")
+    data = datasets.table(
+        {"train": tmp_path / "a.csv"}, tokenizer, columns, regression=True
+    )
+    assert isinstance(data.task_config, Regression)
+    values = [row["label_ids"] for row in read_rows(data.train.paths[0])]
+    assert [float(value) for value in values] == [1.5, -2.0]
+
+
+def write_mnli(folder):
+    folder.mkdir(parents=True)
+    header = "index\tsentence1\tsentence2"
+    for name in ("train", "dev_matched", "dev_mismatched"):
+        line = "0\tlovely\tawful\tneutral\n"
+        (folder / f"{name}.tsv").write_text(f"{header}\tgold_label\n{line}")
+    for name in ("test_matched", "test_mismatched"):
+        (folder / f"{name}.tsv").write_text(f"{header}\n7\tlovely\tawful\n")
+
+
+def test_glue_has_its_splits_and_leaves_out_the_diagnostics(tmp_path, tokenizer):
+    write_mnli(tmp_path / "glue" / "MNLI")
+    data = datasets.glue("MNLI", "glue", tokenizer, cache_dir="cache")
+    assert data.task_config.task_name == "mnli" and not data.test
+    assert data.dev.keys() == {"dev", "mismatched"} and labels(data.train) == [2]
+    test = datasets.glue("mnli", tmp_path / "glue" / "MNLI", tokenizer, ["test"])
+    assert test.test.keys() == {"MNLI-m", "MNLI-mm"} and test.train is None
+    merged = data.with_test(test)
+    assert merged.train == data.train and merged.test == test.test
+    with pytest.raises(ValueError, match=r"GLUE has the tasks cola, .* Received 'rtf'"):
+        datasets.glue("rtf", "glue", tokenizer)
+
+
+TEXT = "lovely worda awful"
+
+
+def test_squad_is_of_the_version_of_its_files(tmp_path, tokenizer):
+    paragraph = (TEXT, [question("a", "worda", [("awful", 13)])])
+    v1 = write_squad(tmp_path / "v1.json", [paragraph])
+    data = datasets.squad({"train": v1, "dev": v1}, tokenizer)
+    assert data.task_config == Squad(False) and data.questions.path == str(v1)
+    assert data.train.total_rows == data.dev["dev"].total_rows == 1
+    assert data.notes[0] == f"{v1}: 1 questions in 1 windows."
+    v2 = write_squad(tmp_path / "v2.json", [paragraph], version="v2.0")
+    assert datasets.squad({"test": v2}, tokenizer).task_config == Squad(True)
+    impossible = (TEXT, [question("a", is_impossible=True)])
+    path = write_squad(tmp_path / "no.json", [impossible])
+    with pytest.raises(ValueError, match=r"is_impossible, which v1\.1 does not know"):
+        datasets.squad({"train": path}, tokenizer, Squad(False))
+
+
+def test_squad_takes_one_file_to_answer(tmp_path, tokenizer):
+    path = write_squad(tmp_path / "a.json", [(TEXT, [question("a", "worda")])])
+    with pytest.raises(ValueError, match="one of 'dev' and 'test'"):
+        datasets.squad({"dev": path, "test": path}, tokenizer)
+    with pytest.raises(ValueError, match="Received other"):
+        datasets.squad({"other": path}, tokenizer)
+    with pytest.raises(ValueError, match="questions without gold answers"):
+        datasets.squad({"dev": path}, tokenizer)
+    assert datasets.squad({"test": path}, tokenizer).questions.golds() is None
+
+
+def test_questions_with_options(tmp_path, tokenizer):
+    line = {"article": TEXT, "question": "worda", "options": ["lovely", "awful"]}
+    for name, answer in (("train", {"answer": "B"}), ("test", {})):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(line | answer) + "\n")
+    files = datasets.race_files(tmp_path, ["train", "test"], "jsonl")
+    data = datasets.race(files, tokenizer, input_format="jsonl")
+    assert data.task_config == MultipleChoice("race", ("middle", "high"), 512)
+    assert labels(data.train) == [1]
+    assert not data.test["test"].metadata["labelled"]
+    assert data.notes == [
+        "train: 1 passages, 1 questions",
+        "test: 1 passages, 1 questions, 1 unanswered questions",
+    ]
+    with pytest.raises(ValueError, match="has no answer"):
+        datasets.race({"dev": files["test"]}, tokenizer, input_format="jsonl")
+    with pytest.raises(ValueError, match="Received 'other'"):
+        datasets.race({"other": files["test"]}, tokenizer)
+
+
+def test_race_may_be_in_a_folder_of_that_name(tmp_path):
+    (tmp_path / "RACE" / "dev").mkdir(parents=True)
+    assert datasets.race_files(tmp_path) == {
+        "train": tmp_path / "train",
+        "dev": tmp_path / "RACE" / "dev",
+    }
