@@ -1,4 +1,4 @@
-"""Answers questions on a text, at the terminal, with a model of `run_squad.py`.
+r"""Answers questions on a text, at the terminal, with a model of `run_squad.py`.
 
     python run_scripts/ask.py --model=squad --context=article.txt \
         --question="Who wrote it?" --question="When?"

@@ -1,4 +1,4 @@
-"""Averages the predictions of several fine-tuned models; scores and writes them.
+r"""Averages the predictions of several fine-tuned models; scores and writes them.
 
     python run_scripts/ensemble.py --models=rte/run_1,rte/run_2,other_rte \
         --output_dir=rte_ensemble --select_by=dev

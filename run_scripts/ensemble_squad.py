@@ -1,4 +1,4 @@
-"""Answers of several models together (section 4.9 of the paper).
+r"""Answers of several models together (section 4.9 of the paper).
 
     python run_scripts/ensemble_squad.py --models=squad/run_1,squad/run_2 \
         --predict_file=dev-v2.0.json --output_dir=squad_ensemble --tune_threshold

@@ -1,4 +1,4 @@
-"""The paper's Figure 1: how far each layer moves its input, as CSV and PNG.
+r"""The paper's Figure 1: how far each layer moves its input, as CSV and PNG.
 
     python run_scripts/layer_similarity.py --checkpoints=albert_large,bert_large \
         --input_file=text.txt --spm_model_file=english.model \

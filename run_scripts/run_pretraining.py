@@ -1,4 +1,4 @@
-"""Pretrains ALBERT on records, resumes, and evaluates.
+r"""Pretrains ALBERT on records, resumes, and evaluates.
 
     python run_scripts/run_pretraining.py --input_file='data/train-*.tfrecord' \
         --eval_input_file=data/eval.tfrecord --do_eval --output_dir=model \

@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT for multiple choice: RACE, or your own questions as JSON lines.
+r"""Fine-tunes ALBERT for multiple choice: RACE, or your own questions as JSON lines.
 
     python run_scripts/run_race.py --data_dir=RACE --init_checkpoint=albert_base \
         --output_dir=race --do_eval --do_predict

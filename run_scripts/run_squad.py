@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT to answer questions on a paragraph: SQuAD v1.1 or v2.0.
+r"""Fine-tunes ALBERT to answer questions on a paragraph: SQuAD v1.1 or v2.0.
 
     python run_scripts/run_squad.py --flagfile=configs/recipes/squad-v2.flags \
         --train_file=train-v2.0.json --predict_file=dev-v2.0.json \

@@ -1,4 +1,4 @@
-"""Sends a request to a running TensorFlow Serving, by REST or by gRPC.
+r"""Sends a request to a running TensorFlow Serving, by REST or by gRPC.
 
     python run_scripts/serving_client.py --server=localhost:8501 --model_name=rte \
         --inputs='{"text": ["It rains."], "text_pair": ["It is wet."]}'

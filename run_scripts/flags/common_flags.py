@@ -13,20 +13,12 @@ import sys
 from absl import app, flags, logging
 
 from data_prep.corpus.reader import INPUT_FORMATS, ON_BAD_TEXT
+from flags.help import script_help
 
 FLAGS = flags.FLAGS
 
-# Where flags are defined: here, and those of one kind of script beside it.
-_FLAG_MODULES = (
-    __name__,
-    "flags.classifier_data",
-    "flags.data_flags",
-    "flags.fields",
-    "flags.fine_tuning_flags",
-    "flags.performance_flags",
-    "flags.squad_data",
-    "flags.race_data",
-)
+# `--help` in the forms that absl knows.
+_HELP = frozenset({"--help", "-help", "--helpshort", "-helpshort", "-h", "-?"})
 
 # TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -46,6 +38,9 @@ def run(main, words: str = "") -> None:
     """
 
     def parse(arguments):
+        if _HELP & set(arguments[1:]):
+            print(script_help(sys.modules["__main__"].__doc__ or "", FLAGS))
+            sys.exit(0)
         try:
             return FLAGS(arguments)
         except flags.Error as error:
@@ -76,10 +71,6 @@ def run(main, words: str = "") -> None:
                 raise
             sys.exit(1)
 
-    # `--help` lists the flags of the main module: those of these are its own.
-    for module in _FLAG_MODULES:
-        for flag in FLAGS.get_flags_for_module(module):
-            FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     app.run(guarded, flags_parser=parse)
 
 
