@@ -1,15 +1,16 @@
-"""Converts weights between layouts, with their configuration and vocabulary.
+r"""Converts weights between checkpoint formats, with configuration and vocabulary.
 
     python run_scripts/convert_checkpoint.py --from=albert_base_v2 --to=model \
         --layout=own
 
-`--from` is found out: an own or TensorFlow 1 checkpoint, a hub module or SavedModel, a
-Hugging Face folder, tf-models' AlbertEncoder, albert_zh. `--to` is a new folder.
+The format of `--from` is detected: an own or TensorFlow 1 checkpoint, a hub module or
+SavedModel, a Hugging Face folder, tf-models' AlbertEncoder, albert_zh. `--to` is a new
+folder.
 """
 
 from absl import flags
 
-from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS
+from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS, CheckpointFormat
 from flags import common_flags
 
 FLAGS = flags.FLAGS
@@ -31,7 +32,7 @@ def main():
         convert.Conversion(
             source=source,
             target=FLAGS.to,
-            layout=FLAGS.layout,
+            target_format=CheckpointFormat(FLAGS.layout),
             config=config,
             vocabulary=vocabulary,
             strict=FLAGS.strict,
@@ -64,25 +65,29 @@ if __name__ == "__main__":
     )
     flags.DEFINE_string("to", None, "New folder of the converted model.", required=True)
     flags.DEFINE_enum(
-        "layout", None, WRITABLE_FORMATS, "Layout of --to.", required=True
+        "layout",
+        None,
+        [target_format.value for target_format in WRITABLE_FORMATS],
+        "Checkpoint format of --to.",
+        required=True,
     )
     common_flags.define_config_file_flag(required=False)
     flags.DEFINE_bool(
         "strict",
         True,
-        "Stop where a weight is missing, unknown or without a place in the layout. If "
-        "false, it starts fresh or is left out, and the report says so.",
+        "Stop if a weight is missing, unknown or without a place in the format. If "
+        "false, it starts fresh or is left out, as the report tells.",
     )
     flags.DEFINE_bool(
         "multiple_choice",
         False,
-        "A head of one class scores the choices of a question, for which Hugging Face "
+        "A head of one class scores the options of a question, for which Hugging Face "
         "has a class of its own. If false, it is a regression.",
     )
     flags.DEFINE_integer(
         "resize_vocabulary",
         None,
-        "Rows that the embeddings and the masked-LM head's bias shall grow to.",
+        "Number of rows that the embeddings and the masked-LM head's bias grow to.",
         lower_bound=1,
     )
     common_flags.define_tokenizer_flags(cleaning=None)

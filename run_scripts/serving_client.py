@@ -1,26 +1,30 @@
-"""Asks a running TensorFlow Serving, by REST or by gRPC.
+r"""Sends a request to a running TensorFlow Serving, by REST or by gRPC.
 
     python run_scripts/serving_client.py --server=localhost:8501 --model_name=rte \
         --inputs='{"text": ["It rains."], "text_pair": ["It is wet."]}'
 
-prints its answer as JSON. Ports are by default 8501 for REST and 8500 for gRPC
-(`--protocol=grpc`). `--metadata` prints what the server's signatures take and give.
+prints its answer as JSON. The server's default ports are 8501 for REST and 8500 for
+gRPC (`--protocol=grpc`). `--metadata` prints inputs and outputs of its signatures.
 """
 
 import http.client
 import json
 import urllib.error
 import urllib.request
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from absl import flags
 
 from flags import common_flags
 
+if TYPE_CHECKING:
+    from tensorflow_serving.apis import predict_pb2
+
 FLAGS = flags.FLAGS
 
 
-def main():
+def main() -> None:
     inputs = _inputs()
     if FLAGS.metadata:
         print(json.dumps(_get(f"{_address()}/metadata"), indent=1))
@@ -30,11 +34,11 @@ def main():
         print(json.dumps(ask_grpc(FLAGS.server, _request(inputs)), indent=1))
 
 
-def _inputs():
+def _inputs() -> dict[str, Any]:
     try:
         inputs = json.loads(FLAGS.inputs)
         if not isinstance(inputs, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
     except ValueError as error:
         raise flags.Error(
             f"--inputs is a JSON object, name of an input -> list of rows: {error}."
@@ -57,7 +61,7 @@ def _get(address: str, body: bytes | None = None) -> dict:
     except urllib.error.HTTPError as error:
         reason = error.read().decode(errors="replace")[:500]
         raise ValueError(f"{address} refuses: {reason}") from error
-    # The second: an address that is none, or an answer that is not HTTP's.
+    # HTTPException: the address is malformed, or the answer is not HTTP.
     except (OSError, http.client.HTTPException) as error:
         raise ConnectionError(
             f"No server answers at {address} ({getattr(error, 'reason', error)!s:.200}"
@@ -75,8 +79,19 @@ def _get(address: str, body: bytes | None = None) -> dict:
     return answer
 
 
-def ask_rest(address: str, signature: str, inputs: dict) -> dict:
-    """Name of an output -> list of rows, of inputs in columns."""
+def ask_rest(address: str, signature: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Requests the outputs of a signature by REST.
+
+    Args:
+      address: URL of the model.
+      signature: name of the signature.
+      inputs: name of an input -> list of rows.
+    Returns:
+      Name of an output -> list of rows.
+    Raises:
+      ConnectionError: no server answers there.
+      ValueError: the server refuses the request, or is not a TensorFlow Serving.
+    """
     body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
     answer = _get(f"{address}:predict", body)
     if "outputs" not in answer:
@@ -85,12 +100,12 @@ def ask_rest(address: str, signature: str, inputs: dict) -> dict:
             "TensorFlow Serving?"
         )
     outputs = answer["outputs"]
-    # A single output comes without its name.
+    # The server leaves out the name of a single output.
     return outputs if isinstance(outputs, dict) else {"output": outputs}
 
 
-def _request(inputs: dict):
-    """The flags' request, of inputs as TensorFlow infers them: int32 or strings."""
+def _request(inputs: dict[str, Any]) -> "predict_pb2.PredictRequest":
+    """Builds the request for gRPC; TensorFlow infers int32 or strings."""
     import tensorflow as tf
     from tensorflow_serving.apis import predict_pb2
 
@@ -105,13 +120,13 @@ def _request(inputs: dict):
         except (TypeError, ValueError):
             raise flags.Error(
                 f"--inputs: {name!r} must be a list of numbers or of texts, in rows of "
-                f"one length. Received {values!s:.200}."
+                f"equal length. Received {values!s:.200}."
             ) from None
     return request
 
 
-def ask_grpc(server: str, request) -> dict:
-    """Name of an output -> list of rows."""
+def ask_grpc(server: str, request: "predict_pb2.PredictRequest") -> dict[str, Any]:
+    """Requests the outputs of a signature by gRPC; as `ask_rest`."""
     import grpc
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_service_pb2_grpc
@@ -135,7 +150,7 @@ def ask_grpc(server: str, request) -> dict:
 
 
 def _plain(values: np.ndarray) -> list:
-    """Numbers and text as JSON has them."""
+    """Converts an array to lists of numbers or of texts, for JSON."""
     if values.dtype == object:
         values = np.vectorize(bytes.decode, otypes=[object])(values)
     return values.tolist()
@@ -143,11 +158,11 @@ def _plain(values: np.ndarray) -> list:
 
 if __name__ == "__main__":
     flags.DEFINE_string("server", "localhost:8501", "HOST:PORT of the server.")
-    flags.DEFINE_enum("protocol", "rest", ["rest", "grpc"], "How it is asked.")
+    flags.DEFINE_enum("protocol", "rest", ["rest", "grpc"], "Protocol of the request.")
     flags.DEFINE_string("model_name", None, "The server's --model_name.", required=True)
-    flags.DEFINE_integer("model_version", 0, "Version; 0: the latest.", lower_bound=0)
+    common_flags.define_model_version_flag("Version of the model; 0: the latest.")
     flags.DEFINE_string(
-        "signature", "text", "Signature: text, examples, ids, serving_default."
+        "signature", "text", "Signature: text, examples, ids or serving_default."
     )
     flags.DEFINE_string(
         "inputs", "{}", "JSON object: name of an input -> list of rows."

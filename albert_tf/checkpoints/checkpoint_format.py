@@ -1,4 +1,26 @@
-"""Names of checkpoint formats; loads no TensorFlow."""
+"""Names of the checkpoint formats; loads no TensorFlow."""
+
+import enum
+
+
+class CheckpointFormat(enum.Enum):
+    """How stored weights are named; the values are those of flags and reports.
+
+    A hub module or SavedModel has the format of the names in it.
+    """
+
+    OWN = "own"
+    TENSORFLOW1 = "tensorflow1"
+    BERT = "bert"
+    ALBERT_ZH = "albert_zh"
+    TRANSFORMERS = "hugging_face"
+    MODEL_GARDEN = "model_garden"
+
 
 # Formats in which a model's folder can be written.
-WRITABLE_FORMATS = ("own", "tensorflow1", "hugging_face", "model_garden")
+WRITABLE_FORMATS = (
+    CheckpointFormat.OWN,
+    CheckpointFormat.TENSORFLOW1,
+    CheckpointFormat.TRANSFORMERS,
+    CheckpointFormat.MODEL_GARDEN,
+)

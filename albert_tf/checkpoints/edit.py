@@ -1,178 +1,135 @@
-"""Weights that are whole models: nothing missing, a larger vocabulary, other groups."""
+"""Edits stored weights: completes them, adds vocabulary rows, changes the groups."""
 
 import dataclasses
 import math
-from collections.abc import Mapping
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.checkpoints import group_mapping
-from albert_tf.checkpoints.formats import StoredWeights
+from albert_tf.checkpoints.formats import POOLER_PREFIX, StoredWeights
+from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, Shapes, head_shapes
 from albert_tf.checkpoints.load import LoadReport, released_name
+from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.layers import Initializer
 
 _TABLE, _BIAS = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
-_MATRIX = {"output_weights": "CH", "output_bias": "C"}
-# Heads that weights may have besides the encoder -> the scope of their names, and the
-# shape of each: V vocabulary, E embedding, H hidden, D = 2 H, C classes of that head.
-HEADS = {
-    "masked-LM": (
-        "cls/predictions/",
-        {
-            "transform/dense/kernel": "HE",
-            "transform/dense/bias": "E",
-            "transform/LayerNorm/gamma": "E",
-            "transform/LayerNorm/beta": "E",
-            "output_bias": "V",
-        },
-    ),
-    "sentence-order": ("cls/seq_relationship/", _MATRIX),
-    "span": ("cls/squad/", _MATRIX),
-    "classifier": ("", _MATRIX),
-    "span start": ("start_logits/", {"dense/kernel": "H1", "dense/bias": "1"}),
-    "span end": (
-        "end_logits/",
-        {
-            "dense_0/kernel": "DH",
-            "dense_0/bias": "H",
-            "LayerNorm/gamma": "H",
-            "LayerNorm/beta": "H",
-            "dense_1/kernel": "H1",
-            "dense_1/bias": "1",
-        },
-    ),
-    "answerable": (
-        "answer_class/",
-        {"dense_0/kernel": "DH", "dense_0/bias": "H", "dense_1/kernel": "H1"},
-    ),
-}
 
 
 def complete(
     stored: StoredWeights, strict: bool, seed: int
 ) -> tuple[StoredWeights, LoadReport]:
-    """Weights that are an encoder and whole heads, no more and no less.
+    """Makes weights exactly one encoder plus complete heads.
 
     Args:
       stored: with its configuration.
-      strict: whether missing and unknown weights are an error; else those start fresh
-        (whole heads stay away) and these are left out.
-      seed: of weights that start fresh.
+      strict: whether missing and unknown weights are an error. Otherwise missing
+        weights of the encoder start fresh, and incomplete heads and unknown weights are
+        left out.
+      seed: seed of weights that start fresh.
     Returns:
       The weights, and what became of each.
     Raises:
-      ValueError: a shape is not that of the configuration; when strict, a name that is
-        missing or unknown. (The pooler may be, of classes that have none.)
+      ValueError: a shape is not that of the configuration; if strict, a name is missing
+        or unknown. (The pooler may be missing in classes that have none.)
     """
-    encoder = AlbertEncoder(stored.config, seed)
-    variables = {released_name(v): v for v in encoder.variables}
-    known, heads = set(variables), set()
-    for scope, names in HEADS.values():
-        names = {scope + name for name in names}
-        known |= names
-        if names <= set(stored.weights) or (strict and names & set(stored.weights)):
-            heads |= names
-    wanted = set(variables) | heads
+    config = stored.require_config()
+    encoder = _encoder_shapes(config)
+    expected = encoder | _present_heads(stored, strict)
+    names = set(stored.weights)
     report = LoadReport(
-        loaded=tuple(sorted(wanted & set(stored.weights))),
-        missing=tuple(sorted(wanted - set(stored.weights))),
-        unused=tuple(sorted(set(stored.weights) - wanted)),
+        loaded=tuple(sorted(names & set(expected))),
+        missing=tuple(sorted(set(expected) - names)),
+        unused=tuple(sorted(names - set(expected))),
         ignored=tuple(sorted(stored.ignored)),
     )
     missing = set(report.missing)
-    if stored.pooler_left_out:
-        missing -= {name for name in missing if name.startswith("bert/pooler/")}
+    if stored.has_no_pooler:
+        missing -= {name for name in missing if name.startswith(POOLER_PREFIX)}
     if strict and (missing or report.unused):
         raise ValueError(
             f"{stored.source} does not hold what its configuration says: {report}. Use "
             "the configuration that belongs to it; or --nostrict, to start fresh what "
             "is missing and leave out what is unknown."
         )
-    shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
-    shapes |= _head_shapes(stored)
     for name in report.loaded:
-        held = stored.weights[name].shape
-        if held != shapes[name]:
+        shape = stored.weights[name].shape
+        if shape != expected[name]:
             raise ValueError(
-                f"{stored.source} holds {name} of shape {[*held]}, its configuration "
-                f"says {[*shapes[name]]}: use the configuration that belongs to it."
+                f"{stored.source} holds {name} of shape {[*shape]}, its configuration "
+                f"says {[*expected[name]]}: use the configuration that belongs to it."
             )
     weights = {name: stored.weights[name] for name in report.loaded}
-    weights |= {name: variables[name].numpy() for name in report.missing}
+    if report.missing:
+        variables = AlbertEncoder(config, seed=seed).variables
+        fresh = {released_name(variable): variable for variable in variables}
+        weights |= {name: fresh[name].numpy() for name in report.missing}
     return dataclasses.replace(stored, weights=weights), report
 
 
-def _head_shapes(stored: StoredWeights) -> dict[str, tuple[int, ...]]:
-    """What a configuration says of every head's weights."""
-    config = stored.config
-    sizes = {
-        "V": config.vocab_size,
-        "E": config.embedding_size,
-        "H": config.hidden_size,
-        "D": 2 * config.hidden_size,
-        "1": 1,
-    }
-    shapes = {}
-    for scope, letters in HEADS.values():
-        sizes["C"] = np.size(stored.weights.get(f"{scope}output_bias", ()))
-        for name, axes in letters.items():
-            shapes[scope + name] = tuple(sizes[axis] for axis in axes)
-    return shapes
+def _encoder_shapes(config: AlbertConfig) -> Shapes:
+    """Name of each weight of the encoder -> shape; none is allocated."""
+    with tf.Graph().as_default():
+        variables = AlbertEncoder(config, seed=0).variables
+    return {released_name(variable): tuple(variable.shape) for variable in variables}
+
+
+def _present_heads(stored: StoredWeights, strict: bool) -> Shapes:
+    """Shapes of the heads that are stored; if strict, of those stored in part too."""
+    num_classes = max(1, np.size(stored.weights.get(CLASSIFIER_BIAS, ())))
+    present: Shapes = {}
+    for shapes in head_shapes(stored.require_config(), num_classes).values():
+        count = sum(name in stored.weights for name in shapes)
+        if count == len(shapes) or (strict and count):
+            present |= shapes
+    return present
 
 
 def grow_vocabulary(stored: StoredWeights, size: int, seed: int) -> StoredWeights:
-    """Adds rows to the embedding table and, with it, to the masked-LM head's bias.
+    """Adds rows to the embedding table and to the masked-LM head's bias.
 
-    New rows are initial values, new biases 0, as a model has them before training.
+    New rows have the initial values of a model before training, new biases are 0.
 
     Raises:
       ValueError: the size is not above the model's.
     """
-    config, weights = stored.config, dict(stored.weights)
-    more = size - config.vocab_size
-    if more <= 0:
+    config, weights = stored.require_config(), dict(stored.weights)
+    new_rows = size - config.vocab_size
+    if new_rows <= 0:
         raise ValueError(
             f"The vocabulary can only grow. Received {size}, and the model has "
             f"{config.vocab_size}: name a larger size."
         )
-    shape = (more, config.embedding_size)
+    shape = (new_rows, config.embedding_size)
+    # The values depend on the name, so it stays.
     rows = Initializer(config.initializer_range, seed).weights("new_pieces", shape)
     weights[_TABLE] = np.concatenate([weights[_TABLE], rows.numpy()])
     if _BIAS in weights:
-        weights[_BIAS] = np.pad(weights[_BIAS], (0, more))
+        weights[_BIAS] = np.pad(weights[_BIAS], (0, new_rows))
     return dataclasses.replace(
         stored, weights=weights, config=config.replace(vocab_size=size)
     )
 
 
 def with_equal_groups(stored: StoredWeights) -> StoredWeights:
-    """The same model with as many sets of attention as of feed-forward parameters.
+    """Returns the same model with as many attention groups as feed-forward groups.
 
-    Other layouts know `num_hidden_groups` alone. Sets are repeated where need be.
+    Other formats know `num_hidden_groups` alone. Groups are repeated if they differ.
     """
-    config, groups = stored.config, stored.config.groups
-    own = [groups[key] for key in group_mapping.KINDS.values()]
-    count = math.lcm(*own)
+    config = stored.require_config()
+    held = {kind: config.groups[key] for kind, key in group_mapping.KINDS.items()}
+    count = math.lcm(*held.values())
+    groups = {
+        kind: [index * number // count for index in range(count)]
+        for kind, number in held.items()
+    }
+    weights = {
+        target: value
+        for name, value in stored.weights.items()
+        for target in group_mapping.target_names(name, groups)
+    }
     config = config.replace(
         num_hidden_groups=count, attention_groups=None, ffn_groups=None
     )
-    sets = {
-        kind: [index * held // count for index in range(count)]
-        for kind, held in zip(group_mapping.KINDS, own, strict=True)
-    }
-    weights = {
-        copy: value
-        for name, value in stored.weights.items()
-        for copy in group_mapping.copies(name, sets)
-    }
     return dataclasses.replace(stored, weights=weights, config=config)
-
-
-def heads_of(weights: Mapping[str, np.ndarray]) -> frozenset[str]:
-    """Which whole heads weights have: keys of `HEADS`."""
-    return frozenset(
-        head
-        for head, (scope, names) in HEADS.items()
-        if all(scope + name in weights for name in names)
-    )

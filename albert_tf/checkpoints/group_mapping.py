@@ -1,27 +1,28 @@
-"""Which parameter sets a model's layers start from: names of one stack onto another's.
+"""Maps the parameter groups of a checkpoint to those of a model.
 
-The stack of a model holds so many sets of attention and so many of feed-forward
-parameters; a set's LayerNorm belongs to it. Layer i of L uses set i * sets // L. Two
-stacks that differ in sets or in layers map by one rule, for each kind on its own: a
-model's set g starts from set g * stored // own of the checkpoint. From it follows
+The layers of a model share groups of attention parameters and groups of feed-forward
+parameters; each group includes its LayerNorm. Layer i of L uses group i * groups // L.
+Checkpoint and model may differ in groups or in layers. For each kind of group on its
+own, group g of the model starts from group g * stored // model of the checkpoint. It
+follows that
 
-- one stored set: every set of the model is a copy of it (unsharing);
-- a set a layer on both sides: layer i starts from layer i * stored // own, so that a
-  deeper model has each layer twice and a shallower one every other layer;
-- as many sets on both sides: each as it is, whatever the depths.
+- with one stored group, each group of the model is a copy of it (unsharing);
+- with one group for each layer on both sides, layer i starts from layer
+  i * stored // model: a deeper model has each layer twice, a shallower one every other;
+- with equally many groups, each one is loaded as it is, whatever the depths.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-# A sub-layer kind -> the key of a configuration that counts its sets.
+# Kind of a group -> the key of a configuration that counts such groups.
 KINDS = {"attention": "attention_groups", "feed-forward": "ffn_groups"}
-_SET = re.compile(
-    r"(?P<before>.*/transformer/group_)(?P<set>\d+)(?P<after>/inner_group_\d+/"
+_GROUP = re.compile(
+    r"(?P<before>.*/transformer/group_)(?P<group>\d+)(?P<after>/inner_group_\d+/"
     r"(?:(?P<attention>attention_1/|LayerNorm/)|ffn_1/|LayerNorm_1/).*)"
 )
 _BERT_LAYER = re.compile(r"bert/encoder/layer_(\d+)/(.*)")
-# Parts of a layer as BERT's checkpoints call them, and as ALBERT's do.
+# Parts of a layer as BERT's checkpoints name them -> as ALBERT's do.
 _BERT_PARTS = {
     "attention/self/": "attention_1/self/",
     "attention/output/dense/": "attention_1/output/dense/",
@@ -33,88 +34,95 @@ _BERT_PARTS = {
 
 
 def is_bert(names: Iterable[str]) -> bool:
-    """Whether a checkpoint's names are those of the published BERT models."""
+    """Whether the names of a checkpoint are those of the published BERT models."""
     return any(_BERT_LAYER.fullmatch(name) for name in names)
 
 
-def own_name(name: str) -> str:
-    """A weight's name in ALBERT's checkpoints; BERT's layer i is group i there."""
+def from_bert_name(name: str) -> str:
+    """Returns a weight's name in ALBERT's checkpoints: layer i of BERT is group i."""
     match = _BERT_LAYER.fullmatch(name)
-    for theirs, ours in _BERT_PARTS.items() if match else ():
-        if match[2].startswith(theirs):
-            rest = match[2].removeprefix(theirs)
+    if not match:
+        return name
+    for bert_part, part in _BERT_PARTS.items():
+        if match[2].startswith(bert_part):
+            rest = match[2].removeprefix(bert_part)
             scope = f"bert/encoder/transformer/group_{match[1]}/inner_group_0"
-            return f"{scope}/{ours}{rest}"
+            return f"{scope}/{part}{rest}"
     return name
 
 
-def set_counts(names: Iterable[str]) -> dict[str, int]:
-    """How many sets the weights of a stack are, a sub-layer kind each."""
+def group_counts(names: Iterable[str]) -> dict[str, int]:
+    """Counts the groups of each kind that weights of these names belong to."""
     counts = dict.fromkeys(KINDS, 0)
     for name in names:
-        match = _SET.fullmatch(name)
+        match = _GROUP.fullmatch(name)
         if match:
             kind = _kind(match)
-            counts[kind] = max(counts[kind], int(match["set"]) + 1)
+            counts[kind] = max(counts[kind], int(match["group"]) + 1)
     return counts
 
 
-def map_sets(
-    kind: str, stored: int, own: int, same_kind_of_stack: bool, unshare: bool
+def map_groups(
+    kind: str, stored: int, model: int, one_group_a_layer: bool, unshare: bool
 ) -> list[int]:
-    """The stored set that each of a model's sets starts from.
+    """Tells which stored group each group of a model starts from.
 
     Args:
       kind: one of `KINDS`.
-      stored: sets of the checkpoint.
-      own: sets of the model.
-      same_kind_of_stack: whether each side has a set a layer.
-      unshare: whether several sets may start as copies of one.
+      stored: number of groups in the checkpoint.
+      model: number of groups in the model.
+      one_group_a_layer: whether both sides have as many groups as layers.
+      unshare: whether several groups may start as copies of one.
     Returns:
-      `own` indices below `stored`.
+      `model` indices below `stored`.
     Raises:
       ValueError: the numbers differ, and no rule above tells how to map them.
     """
-    copies = unshare and own % stored == 0
-    if own == stored or same_kind_of_stack or copies:
-        return [index * stored // own for index in range(own)]
-    other = "train" if own % stored == 0 else f"train a multiple of {stored} of them"
+    copies = unshare and model % stored == 0
+    if model == stored or one_group_a_layer or copies:
+        return [index * stored // model for index in range(model)]
+    other = "train" if model % stored == 0 else f"train a multiple of {stored} of them"
     raise ValueError(
-        f"The checkpoint holds {stored} {kind} groups, the model {own}: set "
+        f"The checkpoint holds {stored} {kind} groups, the model {model}: set "
         f"{KINDS[kind]} to {stored}, or {other} with --unshare, as copies."
     )
 
 
-def source_name(name: str, sets: dict[str, list[int]]) -> str:
-    """The name of the stored weight that a model's weight starts from.
+def source_name(name: str, groups: Mapping[str, Sequence[int]]) -> str:
+    """Returns the name of the stored weight that a model's weight starts from.
 
     Args:
       name: of the model's weight.
-      sets: what `map_sets` says, a kind each; without a kind names stay.
+      groups: kind -> `map_groups`; names of other kinds stay.
     """
-    match = _SET.fullmatch(name)
-    if not match or _kind(match) not in sets:
+    match = _GROUP.fullmatch(name)
+    if not match or _kind(match) not in groups:
         return name
-    stored = sets[_kind(match)][int(match["set"])]
+    stored = groups[_kind(match)][int(match["group"])]
     return f"{match['before']}{stored}{match['after']}"
 
 
-def copies(name: str, sets: dict[str, list[int]]) -> list[str]:
-    """Names of the weights that start from a stored one; the other way round."""
-    match = _SET.fullmatch(name)
+def target_names(name: str, groups: Mapping[str, Sequence[int]]) -> list[str]:
+    """Returns the names of all weights that start from a stored one.
+
+    Args:
+      name: of the stored weight.
+      groups: kind -> `map_groups`, for each kind.
+    """
+    match = _GROUP.fullmatch(name)
     if not match:
         return [name]
     return [
-        f"{match['before']}{own}{match['after']}"
-        for own, stored in enumerate(sets[_kind(match)])
-        if stored == int(match["set"])
+        f"{match['before']}{index}{match['after']}"
+        for index, stored in enumerate(groups[_kind(match)])
+        if stored == int(match["group"])
     ]
 
 
-def in_stack(name: str) -> bool:
-    """Whether a weight belongs to one of the sets."""
-    return bool(_SET.fullmatch(name))
+def is_layer_weight(name: str) -> bool:
+    """Whether a weight belongs to one of the groups."""
+    return bool(_GROUP.fullmatch(name))
 
 
-def _kind(match: re.Match) -> str:
+def _kind(match: re.Match[str]) -> str:
     return "attention" if match["attention"] else "feed-forward"

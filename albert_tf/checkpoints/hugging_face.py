@@ -1,10 +1,11 @@
-"""Folders of Hugging Face's `transformers`: `config.json` and `model.safetensors`.
+"""Reads and writes folders of `transformers`: `config.json` and `model.safetensors`.
 
-The names are those of its PyTorch classes, whose matrices lie [outputs, inputs]: the
-projections' are turned over, and the heads' are as they are, for the released ones lie
-with their classes first as well. Nothing here needs `transformers` or PyTorch.
+The names are those of the PyTorch classes, which store matrices as [outputs, inputs].
+Projection kernels are transposed; head kernels are not, because the released heads are
+[classes, hidden] as well. Neither `transformers` nor PyTorch is needed.
 """
 
+import dataclasses
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,9 +23,9 @@ WEIGHTS_FILE = "model.safetensors"
 _INDEX_FILE = "model.safetensors.index.json"
 # Files of weights that only PyTorch or other libraries read.
 _OTHER_WEIGHTS = ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
-# Names that say a path is in such a folder.
+# Names of files that tell that a path is in such a folder.
 WEIGHTS_FILES = (WEIGHTS_FILE, _INDEX_FILE, *_OTHER_WEIGHTS)
-# Its activation -> ours. Its "gelu" is the exact form, the original's is the tanh form.
+# Activation there -> here. Its "gelu" is the exact form, the original's the tanh form.
 _ACTIVATIONS = {
     "gelu_new": "gelu",
     "gelu_pytorch_tanh": "gelu",
@@ -33,9 +34,9 @@ _ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-# What its configuration may say that this model knows no other value of.
+# Keys of its configuration of which only one value is supported.
 _FIXED = {"layer_norm_eps": 1e-12, "position_embedding_type": "absolute"}
-# Its modules -> our scopes: projections, and LayerNorms.
+# Modules there -> released scopes: projections, and LayerNorms.
 _PROJECTIONS = {
     "albert.encoder.embedding_hidden_mapping_in": (
         "bert/encoder/embedding_hidden_mapping_in"
@@ -59,7 +60,7 @@ _BLOCK_NORMS = {
     "attention.LayerNorm": "LayerNorm",
     "full_layer_layer_norm": "LayerNorm_1",
 }
-_AS_THEY_ARE = {
+_NOT_TRANSPOSED = {
     "albert.embeddings.word_embeddings.weight": "bert/embeddings/word_embeddings",
     "albert.embeddings.token_type_embeddings.weight": (
         "bert/embeddings/token_type_embeddings"
@@ -77,7 +78,7 @@ _AS_THEY_ARE = {
 }
 _TABLE = "albert.embeddings.word_embeddings.weight"
 _MAPPING = "bert/encoder/embedding_hidden_mapping_in"
-# Copies that some versions store besides what they are tied to.
+# Copies that some versions store -> the tensors that they are tied to.
 _TIED = {
     "predictions.decoder.weight": _TABLE,
     "predictions.decoder.bias": "predictions.bias",
@@ -85,42 +86,44 @@ _TIED = {
 
 
 class Name(NamedTuple):
-    """A weight's name there and here, and whether its matrix is turned over."""
+    """A weight's name in both formats, and whether its matrix is transposed."""
 
-    theirs: str
-    own: str
+    transformers: str
+    released: str
     transposed: bool
 
 
 def names(config: AlbertConfig) -> Iterator[Name]:
-    """All weights that a model of a shape may have there, every head's included."""
+    """Yields all weights that a model may have there, those of every head included."""
     projections, norms = dict(_PROJECTIONS), dict(_NORMS)
     for group in range(config.num_hidden_groups):
         for inner in range(config.inner_group_num):
-            theirs = (
-                f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}."
-            )
-            own = f"bert/encoder/transformer/group_{group}/inner_group_{inner}/"
-            projections |= {theirs + t: own + o for t, o in _BLOCK_PROJECTIONS.items()}
-            norms |= {theirs + t: own + o for t, o in _BLOCK_NORMS.items()}
-    for theirs, own in projections.items():
-        yield Name(f"{theirs}.weight", f"{own}/kernel", True)
-        yield Name(f"{theirs}.bias", f"{own}/bias", False)
-    for theirs, own in norms.items():
-        yield Name(f"{theirs}.weight", f"{own}/gamma", False)
-        yield Name(f"{theirs}.bias", f"{own}/beta", False)
-    for theirs, own in _AS_THEY_ARE.items():
-        yield Name(theirs, own, False)
+            block = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}."
+            scope = f"bert/encoder/transformer/group_{group}/inner_group_{inner}/"
+            projections |= _prefixed(block, scope, _BLOCK_PROJECTIONS)
+            norms |= _prefixed(block, scope, _BLOCK_NORMS)
+    for module, scope in projections.items():
+        yield Name(f"{module}.weight", f"{scope}/kernel", True)
+        yield Name(f"{module}.bias", f"{scope}/bias", False)
+    for module, scope in norms.items():
+        yield Name(f"{module}.weight", f"{scope}/gamma", False)
+        yield Name(f"{module}.bias", f"{scope}/beta", False)
+    for name, released in _NOT_TRANSPOSED.items():
+        yield Name(name, released, False)
 
 
-def own_weights(
+def _prefixed(block: str, scope: str, names: Mapping[str, str]) -> dict[str, str]:
+    return {block + module: scope + released for module, released in names.items()}
+
+
+def from_transformers(
     stored: Mapping[str, np.ndarray], config: AlbertConfig
 ) -> dict[str, np.ndarray]:
-    """Weights under released names, float32; others under their own.
+    """Renames tensors to float32 weights of released names; unknown names stay.
 
     Args:
       stored: tensors of the folder.
-      config: what its `config.json` says.
+      config: of its `config.json`.
     Raises:
       ValueError: the masked-LM head's matrix is not the embedding table.
     """
@@ -137,21 +140,24 @@ def own_weights(
     rest.pop("albert.embeddings.position_ids", None)
     weights = {}
     for name in names(config):
-        if name.theirs in rest:
-            value = rest.pop(name.theirs)
+        if name.transformers in rest:
+            value = rest.pop(name.transformers)
             value = value.T if name.transposed else value
-            weights[name.own] = np.ascontiguousarray(value, np.float32)
+            weights[name.released] = np.ascontiguousarray(value, np.float32)
     return weights | rest
 
 
-def their_weights(
+def to_transformers(
     weights: Mapping[str, np.ndarray], config: AlbertConfig
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Tensors under `transformers`' names, and the weights that have no place there.
+    """Renames weights to the tensors of `transformers`.
 
     Args:
-      weights: under released names.
-      config: the model's shape, of equal groups (`sharing.even_groups`).
+      weights: by released names.
+      config: the model's configuration, with as many attention groups as feed-forward
+        groups (`edit.with_equal_groups`).
+    Returns:
+      The tensors, and the names of weights that have no place there.
     """
     rest = dict(weights)
     if not config.has_embedding_projection:
@@ -160,10 +166,10 @@ def their_weights(
         rest[f"{_MAPPING}/bias"] = np.zeros(config.hidden_size, np.float32)
     tensors = {}
     for name in names(config):
-        if name.own in rest:
-            value = rest.pop(name.own)
+        if name.released in rest:
+            value = rest.pop(name.released)
             value = value.T if name.transposed else value
-            tensors[name.theirs] = np.ascontiguousarray(value)
+            tensors[name.transformers] = np.ascontiguousarray(value)
     if "predictions.bias" in tensors:
         # Its TensorFlow classes read this copy, its PyTorch classes tie the two.
         tensors["predictions.decoder.bias"] = tensors["predictions.bias"].copy()
@@ -171,18 +177,18 @@ def their_weights(
 
 
 def _full_name(name: str) -> str:
-    """The name in a model with heads; that of the encoder alone has no `albert.`."""
+    """The name in a model with heads; that of the encoder alone lacks `albert.`."""
     bare = name.startswith(("embeddings.", "encoder.", "pooler."))
     return f"albert.{name}" if bare else name
 
 
 def is_folder(folder: Path) -> bool:
-    """Whether a folder looks like one of `transformers`: its weights decide."""
+    """Whether a folder holds weights of `transformers`, in any of its formats."""
     return any((folder / name).is_file() for name in WEIGHTS_FILES)
 
 
 def read_tensors(folder: Path) -> dict[str, np.ndarray]:
-    """All tensors of a folder.
+    """Reads all tensors of a folder.
 
     Raises:
       ValueError: they are in a format that needs PyTorch or another library, or a file
@@ -194,7 +200,7 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
         files = sorted(set(index.get("weight_map", {}).values()))
     for name in files:
         if not (folder / name).is_file():
-            others = [other for other in _OTHER_WEIGHTS if (folder / other).is_file()]
+            others = [name for name in _OTHER_WEIGHTS if (folder / name).is_file()]
             raise ValueError(
                 f"{folder} holds {', '.join(others) or 'no ' + name}, but weights are "
                 f"read from {WEIGHTS_FILE}. With transformers and PyTorch: "
@@ -205,17 +211,17 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
     for name in files:
         try:
             with safetensors.safe_open(str(folder / name), "numpy") as file:
-                layout = (file.metadata() or {}).get("format", "pt")
+                tensor_format = (file.metadata() or {}).get("format", "pt")
             tensors |= safetensors.numpy.load_file(str(folder / name))
         except (safetensors.SafetensorError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{folder / name} cannot be read ({error}): copy it again; its numbers "
                 "must be float32 or float16."
             ) from error
-        if layout != "pt":
+        if tensor_format != "pt":
             raise ValueError(
-                f"{folder / name} holds tensors of format {layout!r}, expected 'pt': "
-                "save it with the PyTorch class of the model."
+                f"{folder / name} holds tensors of format {tensor_format!r}, "
+                "expected 'pt': save it with the PyTorch class of the model."
             )
     return tensors
 
@@ -234,12 +240,12 @@ def write(
     except safetensors.SafetensorError as error:
         raise OSError(f"{file} cannot be written: {error}.") from error
     write_whole(folder / CONFIG_FILE, json_bytes(config_values, indent=2))
-    # The library writes for the owner's eyes only.
+    # The library makes files that only their owner can read.
     shutil.copymode(folder / CONFIG_FILE, file)
 
 
-def config_of(values: Mapping[str, Any]) -> AlbertConfig:
-    """The shape that a `config.json` describes.
+def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
+    """Reads the values of a `config.json`.
 
     Raises:
       ValueError: another kind of model, or one whose formulas differ from ours.
@@ -255,18 +261,18 @@ def config_of(values: Mapping[str, Any]) -> AlbertConfig:
                 f"{key} is {values[key]!r}, but ALBERT's is {only!r}: such a model "
                 "would give other numbers here."
             )
-    known = set(AlbertConfig.__dataclass_fields__)
-    own = {key: value for key, value in values.items() if key in known}
-    act = own.get("hidden_act", "gelu_new")
-    if act not in _ACTIVATIONS:
+    fields = {field.name for field in dataclasses.fields(AlbertConfig)}
+    known = {key: value for key, value in values.items() if key in fields}
+    activation = known.get("hidden_act", "gelu_new")
+    if activation not in _ACTIVATIONS:
         raise ValueError(
-            f"hidden_act is {act!r}, expected one of {', '.join(_ACTIVATIONS)}."
+            f"hidden_act is {activation!r}, expected one of {', '.join(_ACTIVATIONS)}."
         )
-    # A key that is left out has its class's default there; those are the original's.
+    # Defaults of its class, which are the original's.
     config = AlbertConfig.from_dict(
         {"embedding_size": 128, "vocab_size": 30_000}
-        | own
-        | {"hidden_act": _ACTIVATIONS[act]}
+        | known
+        | {"hidden_act": _ACTIVATIONS[activation]}
     )
     if config.embedding_size == config.hidden_size:
         # Every model there has a projection.
@@ -274,23 +280,23 @@ def config_of(values: Mapping[str, Any]) -> AlbertConfig:
     return config
 
 
-def config_values(config: AlbertConfig, architecture: str) -> dict[str, Any]:
-    """What `config.json` says of a shape of equal groups.
+def config_to_dict(config: AlbertConfig, architecture: str) -> dict[str, Any]:
+    """Makes the values of a `config.json`.
 
     Args:
-      config: the model's shape.
+      config: the model's configuration, with equal groups as in `to_transformers`.
       architecture: class there, as "AlbertForPreTraining".
     """
     values = config.to_dict()
     for key in ("attention_groups", "ffn_groups", "project_embeddings"):
         values.pop(key, None)
-    theirs = {own: name for name, own in reversed(_ACTIVATIONS.items())}
+    activations = {here: there for there, here in reversed(_ACTIVATIONS.items())}
     return {
         "architectures": [architecture],
         "model_type": "albert",
         **values,
         **_FIXED,
-        "hidden_act": theirs[config.hidden_act],
+        "hidden_act": activations[config.hidden_act],
         "classifier_dropout_prob": 0.1,
         "torch_dtype": "float32",
     }

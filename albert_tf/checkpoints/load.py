@@ -1,27 +1,29 @@
-"""Checkpoints: published weights in, own training state in and out.
+"""Loads weights of any format into a model, by their released names.
 
-Own checkpoints hold every weight under its released name as well, so one reader by name
-(`layouts.py`) serves all, whatever the Python classes around the variables become.
+Own checkpoints store every weight under its released name as well, so one reader by
+name (`formats.py`) serves all, whatever the Python classes around the variables become.
 """
 
 import dataclasses
 import os
 import re
+from collections.abc import Collection, Iterable, Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints import formats, group_mapping
-from albert_tf.checkpoints.tensorflow_files import (
-    few,
-)
+from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
+from albert_tf.checkpoints.formats import POOLER_PREFIX, StoredWeights
+from albert_tf.checkpoints.tensorflow_files import summarize
 from albert_tf.config import AlbertConfig
 
-# Weights outside the encoder: every task has its own.
+# Matches the names of weights outside the encoder, which every task has its own of.
 HEADS = r"^(?!bert/)"
-# More to say where a shape differs.
+# What an error of a shape adds.
 _HINTS = {
-    "albert_zh": ", and embedding_size = hidden_size, for albert_zh's table is "
-    "multiplied out: --config_override, or convert_checkpoint.py.",
+    CheckpointFormat.ALBERT_ZH: ", and embedding_size = hidden_size, for albert_zh's "
+    "table is multiplied out: --config_override, or convert_checkpoint.py.",
 }
 
 
@@ -42,7 +44,7 @@ class LoadReport:
     ignored: tuple[str, ...]
 
     def to_dict(self) -> dict[str, list[str]]:
-        """The names as JSON has them, a list each."""
+        """JSON values: a list of names for each field; missing names are `fresh`."""
         return {
             "loaded": [*self.loaded],
             "fresh": [*self.missing],
@@ -50,8 +52,16 @@ class LoadReport:
             "ignored": [*self.ignored],
         }
 
+    def without(self, names: Collection[str]) -> "LoadReport":
+        """The same report with some of the loaded names moved to the unused ones."""
+        return dataclasses.replace(
+            self,
+            loaded=tuple(name for name in self.loaded if name not in names),
+            unused=tuple(sorted({*self.unused, *names})),
+        )
+
     def table(self) -> str:
-        """A line a name: what became of it, and the name."""
+        """One line for each name: what became of it, and the name."""
         rows = [(kind, n) for kind, names in self.to_dict().items() for n in names]
         return "\n".join(f"{kind:8}{name}" for kind, name in rows)
 
@@ -62,7 +72,8 @@ class LoadReport:
             # Names of loaded weights and of slots are many and say little.
             listed = field.name in ("missing", "unused") and names
             parts.append(
-                f"{len(names)} {field.name}" + (f" ({few(names)})" if listed else "")
+                f"{len(names)} {field.name}"
+                + (f" ({summarize(names)})" if listed else "")
             )
         return ", ".join(parts)
 
@@ -73,24 +84,24 @@ def released_name(variable: tf.Variable) -> str:
 
 
 def weights_checkpoint(model: tf.Module) -> tf.train.Checkpoint:
-    """The weights of a model, keyed by released names."""
+    """Builds a checkpoint of a model's weights, keyed by released names."""
     return tf.train.Checkpoint(weights={released_name(v): v for v in model.variables})
 
 
 def load_tf1_checkpoint(
-    model: tf.Module, prefix_or_dir: str | os.PathLike, strict: bool = True
+    model: tf.Module, prefix_or_dir: str | os.PathLike[str], strict: bool = True
 ) -> LoadReport:
     """Copies a TensorFlow 1 checkpoint with the released names into a model.
 
     Args:
       model: an encoder or a model on one.
-      prefix_or_dir: as `find_checkpoint` takes it.
+      prefix_or_dir: as `tensorflow_files.find_checkpoint` takes it.
       strict: whether a weight of either side without its counterpart is an error.
     Returns:
       The report; optimizer slots and `global_step` are in `ignored`.
     Raises:
       FileNotFoundError: no checkpoint there.
-      ValueError: a shape differs; or, when strict, a name is missing or unused.
+      ValueError: a shape differs; or, if strict, a name is missing or unused.
     """
     everything = "" if not strict else None
     return load_weights(model, prefix_or_dir, everything, everything)
@@ -98,53 +109,53 @@ def load_tf1_checkpoint(
 
 def load_weights(
     model: tf.Module,
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     missing_ok: str | None = None,
     unused_ok: str | None = None,
     unshare: bool = False,
 ) -> LoadReport:
-    """Copies weights of any layout that `layouts.read_weights` knows into a model.
+    """Copies weights of any format that `formats.read_weights` knows into a model.
 
-    Where the layers' numbers differ, `sharing` says which starts from which. Models of
-    `transformers` whose class has no pooler leave it as it is, if anything may be
-    missing.
+    If the numbers of layers or parameter groups differ, `group_mapping` tells which
+    group starts from which. Classes of `transformers` without a pooler leave the
+    model's pooler as it is, if anything may be missing.
 
     Args:
       model: an encoder or a model on one.
       path: of the weights.
-      missing_ok: regular expression of names that the weights may lack, `HEADS` for
-        instance; None: no name.
-      unused_ok: the same of names that the model may lack.
-      unshare: whether layers that share weights there may start as copies of them.
+      missing_ok: regular expression of names that the weights may lack, for instance
+        `HEADS`; None: no name.
+      unused_ok: the same for names that the model may lack.
+      unshare: whether layers that share stored weights may start as copies of them.
     Returns:
       The report.
     Raises:
       FileNotFoundError: no weights there.
-      ValueError: an unknown layout, a shape differs, a name without counterpart is not
-        excused, groups do not map, or a file is cut off; the model is left as it was.
+      ValueError: the format is unknown, a shape differs, a name without counterpart is
+        not allowed, groups do not map, or a file is cut off; the model is left as it
+        was.
     """
     stored = formats.read_weights(path)
-    if stored.pooler_left_out and missing_ok is not None:
-        missing_ok = rf"{missing_ok}|^bert/pooler/"
+    if stored.has_no_pooler and missing_ok is not None:
+        missing_ok = rf"{missing_ok}|^{POOLER_PREFIX}"
     return assign_weights(model, stored, missing_ok, unused_ok, unshare)
 
 
 def assign_weights(
     model: tf.Module,
-    stored: formats.StoredWeights,
+    stored: StoredWeights,
     missing_ok: str | None = None,
     unused_ok: str | None = None,
     unshare: bool = False,
 ) -> LoadReport:
-    """As `load_weights`, of weights that are read already."""
+    """Copies weights that are already read into a model; as `load_weights`."""
     weights = stored.weights
     variables = {released_name(v): v for v in model.variables}
-    sources, skipped = _sources(model, stored, unshare)
-    # A head of another task: where a fresh one is welcome, it takes its place.
-    for name in [n for n in sources if missing_ok and re.search(missing_ok, n)]:
-        held = weights.get(sources[name])
-        if held is not None and list(held.shape) != variables[name].shape.as_list():
-            sources[name] = ""
+    groups = _map_groups(model, stored, unshare)
+    sources = {name: group_mapping.source_name(name, groups) for name in variables}
+    skipped = _skipped_layers(weights, sources) if groups else set()
+    for name in _heads_of_other_tasks(variables, weights, sources, missing_ok):
+        sources[name] = ""
     report = LoadReport(
         loaded=tuple(sorted(name for name in sources if sources[name] in weights)),
         missing=tuple(sorted(n for n in sources if sources[n] not in weights)),
@@ -152,58 +163,79 @@ def assign_weights(
         ignored=tuple(sorted(stored.ignored)),
     )
     unused = [name for name in report.unused if name not in skipped]
-    for names, excuse in ((report.missing, missing_ok), (unused, unused_ok)):
-        if any(excuse is None or not re.search(excuse, name) for name in names):
+    for names, allowed in ((report.missing, missing_ok), (unused, unused_ok)):
+        if any(allowed is None or not re.search(allowed, name) for name in names):
             raise ValueError(
                 f"Checkpoint {stored.source} does not match the model: {report}. Use "
                 "the albert_config.json that belongs to it."
             )
     for name in report.loaded:
-        held = list(weights[sources[name]].shape)
-        own = variables[name].shape.as_list()
-        if held != own:
-            raise ValueError(
-                f"Checkpoint {stored.source} holds {sources[name]} of shape {held}, "
-                f"the model's is {own}: use the albert_config.json that belongs to the "
-                "checkpoint" + _HINTS.get(stored.layout, ".")
-            )
+        _check_shape(variables[name], stored, sources[name])
     for name in report.loaded:
         variables[name].assign(weights[sources[name]])
     return report
 
 
-def _sources(model, stored, unshare) -> tuple[dict[str, str], set[str]]:
-    """What each weight of a model starts from, and what a shallower model skips.
-
-    Returns:
-      name of each of the model's weights -> name among those that are stored; and names
-      of stored layers that none of the model's starts from.
-    """
-    names = set(stored.weights)
-    own_names = [released_name(variable) for variable in model.variables]
-    held, own = group_mapping.set_counts(names), group_mapping.set_counts(own_names)
-    differ = [
-        k for k in group_mapping.KINDS if held[k] and own[k] and held[k] != own[k]
+def _heads_of_other_tasks(
+    variables: Mapping[str, tf.Variable],
+    weights: Mapping[str, np.ndarray],
+    sources: Mapping[str, str],
+    missing_ok: str | None,
+) -> list[str]:
+    """Names of variables that may be missing and are stored with another shape."""
+    return [
+        name
+        for name, source in sources.items()
+        if missing_ok
+        and re.search(missing_ok, name)
+        and source in weights
+        and weights[source].shape != tuple(variables[name].shape)
     ]
-    sets = {}
-    for kind in differ:
-        # BERT's share nothing.
-        layers = held[kind] if stored.layout == "bert" else _layers(stored.config)
-        one_a_layer = (held[kind], own[kind]) == (layers, _layers(_config_of(model)))
+
+
+def _skipped_layers(weights: Iterable[str], sources: Mapping[str, str]) -> set[str]:
+    """Names of stored layers that no layer of a shallower model starts from."""
+    unused = set(weights) - set(sources.values())
+    return {name for name in unused if group_mapping.is_layer_weight(name)}
+
+
+def _check_shape(variable: tf.Variable, stored: StoredWeights, source: str) -> None:
+    stored_shape = list(stored.weights[source].shape)
+    shape = variable.shape.as_list()
+    if stored_shape != shape:
+        raise ValueError(
+            f"Checkpoint {stored.source} holds {source} of shape {stored_shape}, "
+            f"the model's is {shape}: use the albert_config.json that belongs to the "
+            "checkpoint" + _HINTS.get(stored.format, ".")
+        )
+
+
+def _map_groups(
+    model: tf.Module, stored: StoredWeights, unshare: bool
+) -> dict[str, list[int]]:
+    """Maps the kinds of parameter groups whose numbers differ: `map_groups` of each."""
+    stored_counts = group_mapping.group_counts(stored.weights)
+    counts = group_mapping.group_counts(released_name(v) for v in model.variables)
+    groups = {}
+    for kind, stored_count in stored_counts.items():
+        count = counts[kind]
+        if not stored_count or not count or stored_count == count:
+            continue
+        if stored.format is CheckpointFormat.BERT:
+            # Its layers share nothing.
+            stored_layers = stored_count
+        else:
+            stored_layers = _num_layers(stored.config)
+        model_layers = _num_layers(getattr(model, "encoder", model).config)
+        one_group_a_layer = (stored_count, count) == (stored_layers, model_layers)
         try:
-            sets[kind] = group_mapping.map_sets(
-                kind, held[kind], own[kind], one_a_layer, unshare
+            groups[kind] = group_mapping.map_groups(
+                kind, stored_count, count, one_group_a_layer, unshare
             )
         except ValueError as error:
             raise ValueError(f"{stored.source}: {error}") from error
-    sources = {name: group_mapping.source_name(name, sets) for name in own_names}
-    skipped = names - set(sources.values())
-    return sources, {n for n in skipped if differ and group_mapping.in_stack(n)}
+    return groups
 
 
-def _config_of(model) -> AlbertConfig:
-    return getattr(model, "encoder", model).config
-
-
-def _layers(config: AlbertConfig | None) -> int | None:
+def _num_layers(config: AlbertConfig | None) -> int | None:
     return config.num_hidden_layers if config else None

@@ -197,7 +197,7 @@ def read_config(path: str | os.PathLike[str]) -> AlbertConfig | None:
         return AlbertConfig.from_json(file)
     values = read_json(file)
     try:
-        return hugging_face.config_of(values)
+        return hugging_face.config_from_dict(values)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 

@@ -1,11 +1,13 @@
-"""Checkpoints of the AlbertEncoder of tf-models, TensorFlow's Model Garden.
+"""Reads and writes checkpoints of the AlbertEncoder of tf-models, the Model Garden.
 
-It knows one block, all shared, and keeps attention's axes apart: kernels of query, key
-and value lie [H, N, D], that of the output [N, D, H]. The masked-LM head of its
-pretrainer is read; the encoder alone is written.
+That encoder has one block for all layers and separate axes for attention heads: kernels
+of query, key and value are [H, N, D], that of the output is [N, D, H]. The masked-LM
+head of its pretrainer is read; only the encoder is written.
+
+Letters in shapes: B batch, S sequence, H hidden, N attention heads, D width of a head.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -34,38 +36,38 @@ _SCOPES = {
     "bert/cls/predictions/transform/dense": "cls/predictions/transform/dense",
     "bert/cls/predictions/transform/LayerNorm": "cls/predictions/transform/LayerNorm",
 }
-# Its name of a weight -> ours.
+# tf-models' name of a weight -> the released name.
 NAMES = {
     "word_embeddings/embeddings": "bert/embeddings/word_embeddings",
     "position_embedding/embeddings": "bert/embeddings/position_embeddings",
     "type_embeddings/embeddings": "bert/embeddings/token_type_embeddings",
     "bert/cls/predictions/output_bias/bias": "cls/predictions/output_bias",
     **{
-        f"{theirs}/{part}": f"{ours}/{part}"
-        for theirs, ours in _SCOPES.items()
+        f"{scope}/{part}": f"{released}/{part}"
+        for scope, released in _SCOPES.items()
         for part in (
-            ("gamma", "beta") if "norm" in theirs.lower() else ("kernel", "bias")
+            ("gamma", "beta") if "norm" in scope.lower() else ("kernel", "bias")
         )
     },
 }
-# Our name of an activation -> what it takes; others have the same name.
+# Name of an activation in a configuration -> in tf-models; others have the same name.
 _ACTIVATIONS = {"gelu": activations.gelu, "gelu_erf": "gelu"}
 _QUERY = "transformer/self_attention/query/kernel"
 
 
-def is_layout(names) -> bool:
-    """Whether a checkpoint's names are those of this encoder."""
+def is_model_garden(names: Container[str]) -> bool:
+    """Whether the names of a checkpoint are those of tf-models' encoder."""
     return _QUERY in names
 
 
-def own_weights(
+def from_model_garden(
     stored: Mapping[str, np.ndarray], config: AlbertConfig | None = None
 ) -> dict[str, np.ndarray]:
-    """Weights under released names; those without a counterpart under their own.
+    """Renames and reshapes weights to the released ones; unknown names stay.
 
     Args:
-      stored: weights by their names there.
-      config: of the model, if it is known.
+      stored: weights by tf-models' names.
+      config: the model's configuration, if it is known.
     Raises:
       ValueError: the configuration has another number of heads.
     """
@@ -85,22 +87,22 @@ def own_weights(
 
 
 def build_encoder(config: AlbertConfig) -> tf_keras.Model:
-    """tf-models' encoder of a shape.
+    """Builds tf-models' encoder.
 
     Raises:
-      ValueError: the shape is none that it has.
+      ValueError: the configuration is one that it cannot have.
     """
     groups = {**config.groups, "inner_group_num": config.inner_group_num}
     for name, count in groups.items():
         if count != 1:
             raise ValueError(
                 f"tf-models' AlbertEncoder has one block for all layers, the model "
-                f"{name}={count}: convert it to another layout."
+                f"{name}={count}: convert it to another format."
             )
     if config.has_embedding_projection != (config.embedding_size != config.hidden_size):
         raise ValueError(
             "tf-models' AlbertEncoder projects no embeddings where embedding_size is "
-            f"hidden_size, {config.hidden_size}: convert the model to another layout."
+            f"hidden_size, {config.hidden_size}: convert the model to another format."
         )
     return GardenEncoder(
         vocab_size=config.vocab_size,
@@ -123,15 +125,15 @@ def write(
 ) -> tuple[str, ...]:
     """Writes a checkpoint of tf-models' encoder.
 
-    It restores as `tf.train.Checkpoint(encoder=...)` and as `model=`, both of which are
-    in use there.
+    It can be restored as `tf.train.Checkpoint(encoder=...)` and as `model=`; tf-models
+    uses both.
 
     Args:
       prefix: its path up to `.index`.
-      weights: by released names; all that the encoder has.
-      config: their shape.
+      weights: by released names; all weights of the encoder.
+      config: the model's configuration.
     Returns:
-      Names that have no place in it.
+      Names of weights that the encoder lacks.
     Raises:
       ValueError: as `build_encoder`.
       OSError: the disk is full, for instance.
@@ -147,11 +149,11 @@ def write(
 
 
 def run(prefix: str, config: AlbertConfig, batch: Mapping) -> dict[str, np.ndarray]:
-    """What tf-models' encoder computes with a checkpoint.
+    """Runs tf-models' encoder with a checkpoint.
 
     Args:
-      prefix: of `write`.
-      config: the model's shape.
+      prefix: as for `write`.
+      config: the model's configuration.
       batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
     Returns:
       `sequence_output` [B, S, H] and `pooled_output` [B, H].

@@ -1,23 +1,25 @@
-"""Files of TensorFlow checkpoints: which one a path names, and the weights in it.
+"""Finds, reads and writes the files of TensorFlow checkpoints.
 
-Three ways of naming are told apart. TensorFlow 1 stores a weight under its name. Own
-checkpoints have a key `weights/NAME` for each. Others of TensorFlow 2, SavedModels
-among them, have keys that follow the objects of the program which wrote them, but note
-the name of each variable besides; that is what counts here.
+There are three ways of naming weights. TensorFlow 1 stores a weight under its name. Own
+checkpoints have a key `weights/NAME` for each weight. Other checkpoints of TensorFlow 2
+and SavedModels have keys that follow the Python objects of the program which wrote
+them, and store the name of each variable as well; that name is used here.
 """
 
 import contextlib
 import dataclasses
+import enum
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-# What the original's optimizers and loop leave in a checkpoint beside the weights.
+# Variables that the original's optimizers and loop store with the weights.
 _TRAINING_STATE = re.compile(
     r"/(adam_m|adam_v|lamb_m|lamb_v|m|v|Adam|Adam_1|LAMB|LAMB_1)$"
     r"|^global_step$|^beta[12]_power(_\d+)?$"
@@ -29,28 +31,37 @@ _OBJECT_STATE = re.compile(
     r"/\.OPTIMIZER_SLOT/|^optimizer/|^(save_counter|global_step)/\.ATTRIBUTES/"
 )
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-# What TensorFlow's reader raises for files that are missing, cut off or altered.
+# Errors of TensorFlow's reader if files are missing, cut off or altered.
 BROKEN_FILE = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
+_T = TypeVar("_T")
+
+
+class Naming(enum.Enum):
+    """How the keys of a checkpoint name its weights."""
+
+    NAMES = "names"  # TensorFlow 1
+    OWN = "own"
+    OBJECTS = "objects"  # other checkpoints of TensorFlow 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """The weights that a checkpoint's files hold.
+    """The names of the weights in a checkpoint.
 
     Attributes:
       prefix: its path up to `.index`.
-      naming: "names", TensorFlow 1; "own"; or "objects".
+      naming: how its keys name the weights.
       keys: name of each weight -> its key.
       ignored: keys of optimizer slots and counters.
     """
 
     prefix: str
-    naming: str
+    naming: Naming
     keys: Mapping[str, str]
     ignored: tuple[str, ...]
 
     def read(self) -> dict[str, np.ndarray]:
-        """All weights by name.
+        """Reads all weights; returns them by name.
 
         Raises:
           ValueError: a file is missing, cut off or altered.
@@ -60,21 +71,21 @@ class Checkpoint:
 
 
 def open_checkpoint(prefix: str) -> Checkpoint:
-    """Lists what a checkpoint holds.
+    """Lists the weights of a checkpoint.
 
     Raises:
       ValueError: its index is missing, cut off or altered.
     """
     shapes = _open_reader(prefix).get_variable_to_shape_map()
     if _OBJECT_GRAPH not in shapes:
-        naming = "names"
+        naming = Naming.NAMES
         keys = {key: key for key in shapes if not _TRAINING_STATE.search(key)}
     else:
-        naming = "own"
+        naming = Naming.OWN
         matches = {key: _OWN_WEIGHT.match(key) for key in shapes}
         keys = {m[1].replace(".S", "/"): key for key, m in matches.items() if m}
         if not keys:
-            naming, keys = "objects", _keys_of_objects(prefix)
+            naming, keys = Naming.OBJECTS, _keys_of_objects(prefix)
     ignored = set(shapes) - set(keys.values()) - {_OBJECT_GRAPH}
     return Checkpoint(prefix, naming, keys, tuple(sorted(ignored)))
 
@@ -83,17 +94,19 @@ def _keys_of_objects(prefix: str) -> dict[str, str]:
     """Name of each variable of an object-based checkpoint -> its key."""
     [stored] = _read_tensors(prefix, [_OBJECT_GRAPH])
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(stored)
-    attributes = [each for node in graph.nodes for each in node.attributes]
     return {
-        each.full_name or each.checkpoint_key: each.checkpoint_key
-        for each in attributes
-        if each.name == "VARIABLE_VALUE"
-        and not _OBJECT_STATE.search(each.checkpoint_key)
+        attribute.full_name or attribute.checkpoint_key: attribute.checkpoint_key
+        for node in graph.nodes
+        for attribute in node.attributes
+        if attribute.name == "VARIABLE_VALUE"
+        and not _OBJECT_STATE.search(attribute.checkpoint_key)
     }
 
 
-def write_named(prefix: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes tensors under their names alone, as TensorFlow 1 did.
+def write_named(
+    prefix: str | os.PathLike[str], tensors: Mapping[str, np.ndarray]
+) -> None:
+    """Writes tensors under their names, as TensorFlow 1 did.
 
     Raises:
       OSError: the disk is full, for instance.
@@ -108,7 +121,7 @@ def write_named(prefix: str | os.PathLike, tensors: Mapping[str, np.ndarray]) ->
 
 
 def write_own(
-    prefix: str | os.PathLike, weights: Mapping[str, np.ndarray], global_step: int
+    prefix: str | os.PathLike[str], weights: Mapping[str, np.ndarray], global_step: int
 ) -> None:
     """Writes weights as an own checkpoint without training state.
 
@@ -124,8 +137,8 @@ def write_own(
 
 
 @contextlib.contextmanager
-def explain_writing(prefix: str | os.PathLike) -> Iterator[None]:
-    """Turns what TensorFlow raises while it writes into an OSError of one line."""
+def explain_writing(prefix: str | os.PathLike[str]) -> Iterator[None]:
+    """Turns errors of TensorFlow while it writes into an OSError of one line."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -136,15 +149,15 @@ def explain_writing(prefix: str | os.PathLike) -> Iterator[None]:
         ) from error
 
 
-def find_checkpoint(prefix_or_dir: str | os.PathLike) -> str:
-    """The prefix of the checkpoint that a path names.
+def find_checkpoint(prefix_or_dir: str | os.PathLike[str]) -> str:
+    """Returns the prefix of the checkpoint that a path names.
 
     Args:
       prefix_or_dir: the path up to `.index`; one of the checkpoint's files; an output
-        folder of training, whose latest is taken; or a folder of exactly one.
+        folder of training, for its latest checkpoint; or a folder of exactly one.
     Raises:
       FileNotFoundError: no checkpoint there.
-      ValueError: a folder of several that does not say which is the latest.
+      ValueError: a folder of several that does not tell which is the latest.
     """
     path = Path(prefix_or_dir)
     latest = tf.train.latest_checkpoint(path) if path.is_dir() else None
@@ -153,7 +166,7 @@ def find_checkpoint(prefix_or_dir: str | os.PathLike) -> str:
     if path.is_dir():
         indexes = sorted(path.glob("*.index"))
         if len(indexes) > 1:
-            names = few([index.stem for index in indexes])
+            names = summarize([index.stem for index in indexes])
             raise ValueError(f"{path} holds several checkpoints, name one: {names}.")
         prefix = indexes[0].with_suffix("") if indexes else path
     else:
@@ -168,7 +181,7 @@ def find_checkpoint(prefix_or_dir: str | os.PathLike) -> str:
 
 
 def read_global_step(prefix: str) -> int:
-    """Optimizer steps that made a checkpoint; 0 where it does not say."""
+    """Reads how many optimizer steps made a checkpoint; 0: unknown."""
     reader = _open_reader(prefix)
     for key in ("global_step/.ATTRIBUTES/VARIABLE_VALUE", "global_step"):
         if reader.has_tensor(key):
@@ -176,22 +189,23 @@ def read_global_step(prefix: str) -> int:
     return 0
 
 
-def few(names: Sequence[str], limit: int = 5) -> str:
-    """The first names of a list, and how many more there are."""
+def summarize(names: Sequence[str], limit: int = 5) -> str:
+    """Lists the first names, and tells how many more there are."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
 
 
-def _open_reader(prefix: str):
-    return _explained(prefix, lambda: tf.train.load_checkpoint(prefix))
+def _open_reader(prefix: str) -> Any:
+    return _explain_reading(prefix, lambda: tf.train.load_checkpoint(prefix))
 
 
 def _read_tensors(prefix: str, keys: Sequence[str]) -> list[np.ndarray]:
     reader = _open_reader(prefix)
-    return _explained(prefix, lambda: [reader.get_tensor(key) for key in keys])
+    return _explain_reading(prefix, lambda: [reader.get_tensor(key) for key in keys])
 
 
-def _explained(prefix: str, read: Callable):
+def _explain_reading(prefix: str, read: Callable[[], _T]) -> _T:
+    """Turns errors of TensorFlow's reader into a ValueError of one line."""
     try:
         return read()
     except BROKEN_FILE as error:

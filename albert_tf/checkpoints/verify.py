@@ -1,4 +1,4 @@
-"""Whether a converted model still computes what it did: outputs of random input.
+"""Computes outputs of stored weights for random input, and compares them.
 
 Letters in shapes: B batch, S sequence, P predictions, H hidden, V vocabulary,
 C classes.
@@ -11,8 +11,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from albert_tf.checkpoints import heads
 from albert_tf.checkpoints.formats import StoredWeights
 from albert_tf.checkpoints.load import HEADS, assign_weights, released_name
+from albert_tf.checkpoints.location import SAVED_MODEL_FILE
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.heads import MaskedLanguageModelHead
@@ -20,14 +22,15 @@ from albert_tf.model.layers import Initializer
 
 TOLERANCE = 1e-4
 _LENGTH, _PREDICTIONS = 32, 5
-_MASKED_LM = "cls/predictions/"
-# Heads of one matrix [C, H] and a bias -> the output of the encoder that they read.
+_MASKED_LM = heads.PREFIXES[heads.MASKED_LM]
+# Scopes of the heads of one matrix [C, H] and a bias -> the encoder's output that the
+# head reads.
 _SIMPLE_HEADS = {
-    "cls/seq_relationship/": "pooled_output",
-    "cls/squad/": "sequence_output",
+    heads.PREFIXES[heads.SENTENCE_ORDER]: "pooled_output",
+    heads.PREFIXES[heads.SPAN]: "sequence_output",
     "": "pooled_output",
 }
-# A signature's names of the encoder's inputs.
+# Input of a signature -> input of the encoder.
 _INPUTS = {
     "input_ids": "input_ids",
     "input_word_ids": "input_ids",
@@ -36,69 +39,79 @@ _INPUTS = {
     "input_type_ids": "segment_ids",
 }
 _OUTPUTS = ("sequence_output", "pooled_output")
-# And of its outputs, where they have other names: Keras takes those of layers.
+# Output of a signature -> output of the encoder: Keras names some after layers.
 _OTHER_OUTPUTS = {"pooler_transform": "pooled_output"}
 
 
 def random_batch(
     config: AlbertConfig, rng: np.random.Generator
 ) -> dict[str, tf.Tensor]:
-    """Two rows of random pieces in two segments, the second one padded; int32 [2, S],
-    and `masked_lm_positions` [2, P]."""
+    """Makes two rows of random tokens in two segments, the second row padded.
+
+    Returns:
+      `input_ids`, `input_mask`, `segment_ids`, int32 [2, S], and
+      `masked_lm_positions`, int32 [2, P].
+    """
     length = min(_LENGTH, config.max_position_embeddings)
     ends = np.array([[length], [length - length // 3]])
-    places = np.arange(length)
+    positions = np.arange(length)
     batch = {
         "input_ids": rng.integers(0, config.vocab_size, (2, length)),
-        "input_mask": places < ends,
-        "segment_ids": (places >= ends // 2) & (config.type_vocab_size > 1),
+        "input_mask": positions < ends,
+        "segment_ids": (positions >= ends // 2) & (config.type_vocab_size > 1),
         "masked_lm_positions": rng.integers(0, ends, (2, _PREDICTIONS)),
     }
     return {name: tf.constant(value, tf.int32) for name, value in batch.items()}
 
 
-def outputs(stored: StoredWeights, batch: Mapping) -> dict[str, np.ndarray]:
-    """What a model of these weights computes, its heads of one matrix included.
+def outputs(
+    stored: StoredWeights, batch: Mapping[str, tf.Tensor]
+) -> dict[str, np.ndarray]:
+    """Computes the outputs of the encoder, of the masked-LM head and of simple heads.
 
     Args:
-      stored: complete weights of an encoder, and of any heads, with their shape.
-      batch: of `random_batch`.
+      stored: complete weights of an encoder, and of any heads, with configuration.
+      batch: from `random_batch`.
     Returns:
       `sequence_output` [B, S, H], `pooled_output` [B, H], and logits under the scopes
       of the heads: [B, P, V] of the masked-LM head, else [B, C] or [B, S, C].
     """
-    config, weights = stored.config, stored.weights
+    config, weights = stored.require_config(), stored.weights
     encoder = AlbertEncoder(config, seed=0)
     assign_weights(encoder, stored, unused_ok=HEADS)
     encoded = encoder(batch)
-    found = {name: encoded[name].numpy() for name in _OUTPUTS}
+    results = {name: encoded[name].numpy() for name in _OUTPUTS}
     for scope, source in _SIMPLE_HEADS.items():
         if f"{scope}output_weights" in weights:
-            logits = found[source] @ weights[f"{scope}output_weights"].T
-            found[f"{scope}logits"] = logits + weights[f"{scope}output_bias"]
+            logits = results[source] @ weights[f"{scope}output_weights"].T
+            results[f"{scope}logits"] = logits + weights[f"{scope}output_bias"]
     if f"{_MASKED_LM}output_bias" in weights:
         head = MaskedLanguageModelHead(config, Initializer(config.initializer_range, 0))
         for variable in head.variables:
             variable.assign(weights[released_name(variable)])
-        found[f"{_MASKED_LM}logits"] = head(
+        results[f"{_MASKED_LM}logits"] = head(
             encoded["sequence_output"],
             batch["masked_lm_positions"],
             encoder.embedding_table,
         ).numpy()
-    return found
+    return results
 
 
-def saved_model_outputs(folder: Path, batch: Mapping) -> dict[str, np.ndarray]:
-    """What a SavedModel or hub module itself computes; empty if it cannot run here.
+def saved_model_outputs(
+    folder: Path, batch: Mapping[str, tf.Tensor]
+) -> dict[str, np.ndarray]:
+    """Runs a SavedModel or hub module itself.
 
-    Its signature must take the three inputs of an encoder, under any of their names;
-    of the outputs, those with the encoder's names are returned.
+    Its signature must take the three inputs of an encoder, under any known names.
+
+    Returns:
+      The outputs that have the encoder's names; empty if it cannot be run.
     """
     content = saved_model_pb2.SavedModel.FromString(
-        (folder / "saved_model.pb").read_bytes()
+        (folder / SAVED_MODEL_FILE).read_bytes()
     )
-    tags = [list(graph.meta_info_def.tags) for graph in content.meta_graphs]
-    tags = next((each for each in tags if "train" not in each), [])
+    all_tags = [list(graph.meta_info_def.tags) for graph in content.meta_graphs]
+    tags = next((tags for tags in all_tags if "train" not in tags), [])
     try:
         signatures = tf.saved_model.load(str(folder), tags=tags).signatures
         for function in signatures.values():
@@ -110,7 +123,7 @@ def saved_model_outputs(folder: Path, batch: Mapping) -> dict[str, np.ndarray]:
                 known = {_OTHER_OUTPUTS.get(n, n): v for n, v in results.items()}
                 return {n: known[n].numpy() for n in _OUTPUTS if n in known}
     except (tf.errors.OpError, ValueError, KeyError):
-        # Of operations that this TensorFlow has not, as those of old hub modules.
+        # This TensorFlow lacks operations of old hub modules, for instance.
         return {}
     return {}
 
@@ -118,7 +131,7 @@ def saved_model_outputs(folder: Path, batch: Mapping) -> dict[str, np.ndarray]:
 def largest_difference(
     some: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
-    """The largest absolute difference of each output that both have; NaN counts."""
+    """The largest absolute difference of each output that both have; may be NaN."""
     return {
         name: float(np.max(np.abs(some[name] - others[name])))
         for name in some
@@ -126,17 +139,20 @@ def largest_difference(
     }
 
 
-def require_close(differences: Mapping[str, float], what: str) -> None:
-    """Checks what `largest_difference` found.
+def require_close(differences: Mapping[str, float], compared: str) -> None:
+    """Checks the result of `largest_difference`.
 
+    Args:
+      differences: name of an output -> largest difference.
+      compared: name of what was compared, for the message.
     Raises:
-      ValueError: one is above `TOLERANCE`, or not a number.
+      ValueError: a difference is above `TOLERANCE`, or not a number.
     """
-    bad = {name: d for name, d in differences.items() if not d <= TOLERANCE}
-    if bad:
-        name, difference = max(bad.items(), key=lambda pair: (pair[1], pair[0]))
+    too_large = {name: d for name, d in differences.items() if not d <= TOLERANCE}
+    if too_large:
+        name, difference = max(too_large.items(), key=lambda pair: (pair[1], pair[0]))
         raise ValueError(
-            f"{what}: {name} differs by {difference:.3g}, expected at most "
+            f"{compared}: {name} differs by {difference:.3g}, expected at most "
             f"{TOLERANCE:g}. Nothing was written: is the configuration that of the "
             "weights, hidden_act and num_attention_heads included?"
         )

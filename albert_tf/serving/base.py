@@ -1,133 +1,143 @@
-"""What a server runs: a task's outputs from ids, from tf.Examples, and from text.
+"""`ServedModel`: a model with the signatures that a server calls.
 
-The module that is saved holds weights, graph and, for text, the vocabulary; no code of
-ours, and no Keras, is needed to run it. Every output has the batch first, as a server
-that joins requests needs it.
+A signature answers ids, serialized tf.Examples, or text. Every output has the batch as
+its first dimension, so that a server can join requests. `ServedModel` and `ServedRows`
+are abstract: their methods are either final or left to the tasks' classes, which stand
+in a file each. `SavedModule` is what is written to disk: running it needs neither this
+project nor Keras.
+
+Letters in shapes: B rows, S tokens.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import abc
+import functools
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.load import released_name
 from albert_tf.config import AlbertConfig
-from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.layers import Projection
-from albert_tf.tasks.registry import from_facts
 from albert_tf.text import packing_tf
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 IDS = ("input_ids", "input_mask", "segment_ids")
-_EXAMPLE_TEXT = "The first request pays for what the others find ready."
+# Any text will do: it fills the requests that warm up a server.
+EXAMPLE_TEXT = "The first request pays for what the others find ready."
+
+Tensors: TypeAlias = Mapping[str, tf.Tensor]
+Answers: TypeAlias = dict[str, tf.Tensor]
+# A `tf.function` with an input signature.
+Signature: TypeAlias = Any
 
 
-class EncoderModel(tf.Module):
-    """The encoder alone: embeddings of texts and of their pieces."""
+class SavedModule(tf.Module):
+    """The object that a SavedModel holds.
 
-    def __init__(self, config: AlbertConfig):
-        super().__init__()
-        self.encoder = AlbertEncoder(config, seed=0)
+    Its variables are saved under the names of released checkpoints, without the Keras
+    objects around them, and the vocabulary with the tokenizer that reads it. The
+    attributes' names are part of the file.
 
-    def __call__(self, inputs, training=False):
-        """The encoder's batch -> dict of float32 `pooled_output` [B, H],
-        `sequence_output` [B, S, H], and `mean_output` [B, H], the mean of a row's
-        pieces, special ones included."""
-        encoded = self.encoder(inputs, training=training)
-        sequence = tf.cast(encoded["sequence_output"], tf.float32)
-        mask = tf.cast(inputs["input_mask"], tf.float32)[..., tf.newaxis]
-        counts = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
-        return {
-            "pooled_output": tf.cast(encoded["pooled_output"], tf.float32),
-            "sequence_output": sequence,
-            "mean_output": tf.reduce_sum(sequence * mask, axis=1) / counts,
-        }
-
-
-def build_model(config: AlbertConfig, facts: Mapping[str, Any]) -> tf.Module:
-    """The model of a task, as `task.json` tells of it; empty: the encoder alone."""
-    if not facts:
-        return EncoderModel(config)
-    return from_facts(facts).build_model(config, 0, "none")
-
-
-def keep_kernels_in(model: tf.Module, dtype: tf.DType) -> None:
-    """Stores the kernels of all projections in the dtype that they are multiplied in.
-
-    The products are the same, and no request waits for the conversion of each kernel
-    in each layer. Of float32 nothing changes.
+    Attributes:
+      weights: released name -> variable.
+      graph_tokenizer: tokenizer of the signature `text`; None: there is none.
+      served: name -> signature.
     """
-    if dtype == tf.float32:
-        return
-    for layer in model.submodules:
-        if isinstance(layer, Projection):
-            name = layer.kernel.name.split(":")[0]
-            layer.kernel = tf.Variable(tf.cast(layer.kernel, dtype), name=name)
+
+    def __init__(
+        self,
+        weights: Mapping[str, tf.Variable],
+        graph_tokenizer: tf.Module | None,
+        served: Mapping[str, Signature],
+    ):
+        super().__init__()
+        self.weights = dict(weights)
+        self.graph_tokenizer = graph_tokenizer
+        self.served = dict(served)
 
 
-def task_outputs(facts: Mapping[str, Any]) -> Callable[[dict, dict], dict]:
-    """(the model's outputs, its batch) -> what a server answers, [B, ...] each."""
-    if not facts:
-        return lambda outputs, batch: outputs
-    if facts.get("labels") is None:
-        return lambda outputs, batch: {"values": outputs["logits"][:, 0]}
-    names = tf.constant(facts["labels"])
+class ServedModel(abc.ABC):
+    """A model and the signatures of its task.
 
-    def classify(outputs, batch):
-        probabilities = tf.nn.softmax(outputs["logits"])
-        rows = tf.shape(probabilities)[0]
-        answers = {
-            "probabilities": probabilities,
-            "labels": tf.tile(names[tf.newaxis], [rows, 1]),
-            "label": tf.gather(names, tf.argmax(probabilities, axis=-1)),
-        }
-        if "threshold" in facts:
-            # For the client: what it compares with a probability.
-            answers["threshold"] = tf.fill([rows], float(facts["threshold"]))
-        return answers
+    Attributes:
+      ids_rank: number of dimensions of `input_ids` and the like.
+      model: the model, with its weights.
+      config: its configuration.
+      max_seq_length: longest row in tokens, special tokens included.
+      tokenizer: tokenizer of the signature `text`; None: there is no such signature,
+        and no custom operation.
+      graph_tokenizer: the same tokenizer as operations of TensorFlow.
+    """
 
-    return classify
-
-
-class ServedModel(tf.Module):
-    """Weights and signatures."""
+    ids_rank: ClassVar[int]
 
     def __init__(
         self,
         model: tf.Module,
         config: AlbertConfig,
-        facts: Mapping[str, Any],
-        tokenizer: AlbertTokenizer | None,
+        max_seq_length: int | None = None,
+        tokenizer: AlbertTokenizer | None = None,
     ):
-        """Args:
-        model: from `build_model`, with its weights.
-        config: its shape.
-        facts: `task.json`, or empty.
-        tokenizer: for the `text` signature; None leaves it out, and with it every
-          custom operation.
+        """Serves a model.
+
+        Args:
+          model: see the class.
+          config: see the class.
+          max_seq_length: None: as long as the model reads.
+          tokenizer: see the class.
         """
-        super().__init__()
-        # Its variables are saved under released names, as checkpoints have them, and
-        # not the Keras objects around them: TensorFlow does not look behind a method.
-        self.weights = {released_name(v): v for v in model.variables}
-        self._call_model = model.__call__
-        self._config, self._facts = config, facts
-        self._outputs = task_outputs(facts)
-        self._longest = facts.get("max_seq_length", config.max_position_embeddings)
-        self._tokenizer = tokenizer
-        # TensorFlow saves the vocabulary with what holds it.
-        self.graph_tokenizer = tokenizer.graph_tokenizer() if tokenizer else None
-        self.served = self._make_signatures()
+        self.model = model
+        self.config = config
+        self.max_seq_length = max_seq_length or config.max_position_embeddings
+        self.tokenizer = tokenizer
+        self.graph_tokenizer: Any = tokenizer.graph_tokenizer() if tokenizer else None
 
-    def answer(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The task's outputs of a batch of ids, int32 [B, S] each."""
-        return self._outputs(self.run(batch), batch)
+    # -- of each task
 
-    def run(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The model's own outputs, of ids that are in the vocabulary."""
-        size, ids = self._config.vocab_size, batch["input_ids"]
-        # On GPUs a gather of any other id gives zeros and no error.
+    @abc.abstractmethod
+    def answer(self, batch: Tensors) -> Answers:
+        """Computes the task's outputs of a batch of `IDS`, int32."""
+
+    @abc.abstractmethod
+    def parse_examples(self, serialized: tf.Tensor) -> Answers:
+        """Reads serialized tf.Examples, string [B], as a batch of `IDS`, int32."""
+
+    @abc.abstractmethod
+    def make_example(self, length: int) -> tf.train.Example:
+        """Makes an example that `parse_examples` reads, of rows of `length` tokens."""
+
+    @abc.abstractmethod
+    def text_signature(self) -> Signature:
+        """Makes the signature `text`; only called with a tokenizer."""
+
+    # -- of all tasks
+
+    @final
+    def to_module(self) -> SavedModule:
+        """Returns the object to save."""
+        weights = {released_name(v): v for v in self.model.variables}
+        return SavedModule(weights, self.graph_tokenizer, self.signatures)
+
+    @functools.cached_property
+    def signatures(self) -> dict[str, Signature]:
+        """Name -> signature."""
+        ids = self._ids_signature(tf.int32)
+        signatures = {
+            "serving_default": ids,
+            "ids": ids,
+            "ids_int64": self._ids_signature(tf.int64),
+            "examples": self._examples_signature(),
+        }
+        if self.tokenizer:
+            signatures["text"] = self.text_signature()
+        return signatures
+
+    @final
+    def checked_answer(self, batch: Tensors) -> Answers:
+        """Computes `answer` of ids that may be outside the vocabulary, which is an
+        error: on GPUs they would be embedded as zeros without any message."""
+        size, ids = self.config.vocab_size, batch["input_ids"]
         checks = [
             tf.debugging.assert_less(
                 ids, size, f"input_ids must be below vocab_size, {size}."
@@ -136,94 +146,124 @@ class ServedModel(tf.Module):
         ]
         with tf.control_dependencies([check for check in checks if check is not None]):
             ids = tf.identity(ids)
-        return self._call_model({**batch, "input_ids": ids}, training=False)
+        return self.answer({**batch, "input_ids": ids})
 
-    def example_inputs(self, size: int, length: int) -> dict[str, dict[str, Any]]:
-        """Name of each signature -> inputs that it takes.
+    @final
+    def pack(
+        self, ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None, shorten: str
+    ) -> tuple[Answers, tf.Tensor]:
+        """Packs tokens of texts into rows: `packing_tf.pack` with the model's length
+        and the special tokens of its tokenizer."""
+        if self.tokenizer is None:
+            raise ValueError("A model without a tokenizer reads no texts: pass one.")
+        return packing_tf.pack(
+            ids_a,
+            ids_b,
+            self.max_seq_length,
+            cls_id=self.tokenizer.cls_id,
+            sep_id=self.tokenizer.sep_id,
+            shorten=shorten,
+        )
+
+    @final
+    def example_requests(self, rows: int, length: int) -> dict[str, dict[str, Any]]:
+        """Makes a request to each signature.
 
         Args:
-          size: rows.
-          length: pieces in a row, at most.
+          rows: number of rows in it.
+          length: tokens in a row, at most; less if the model reads less.
+        Returns:
+          Name of a signature -> name of an input -> its value.
         """
-        length = min(length, self._longest)
-        row = {name: np.zeros((size, length), np.int32) for name in IDS}
-        row["input_mask"] += 1
-        example = tf.train.Example()
-        for name, values in row.items():
-            example.features.feature[name].int64_list.value.extend(values[0].tolist())
-        inputs = {
-            "serving_default": row,
-            "examples": {"examples": [example.SerializeToString()] * size},
-        }
-        if self._tokenizer:
-            names = self.served["text"].input_signature
-            inputs["text"] = {spec.name: [_EXAMPLE_TEXT] * size for spec in names}
-        return inputs
-
-    def _make_signatures(self) -> dict[str, Callable]:
-        ids = self._of_ids(tf.int32)
-        found = {
+        length = min(length, self.max_seq_length)
+        shape = (rows, *[2] * (self.ids_rank - 2), length)
+        ids = {name: np.zeros(shape, np.int32) for name in IDS}
+        ids["input_mask"] += 1
+        example = self.make_example(length).SerializeToString()
+        requests: dict[str, dict[str, Any]] = {
             "serving_default": ids,
-            "ids": ids,
-            "ids_int64": self._of_ids(tf.int64),
-            "examples": self._of_examples(),
+            "examples": {"examples": [example] * rows},
         }
-        if self._tokenizer:
-            found["text"] = self._of_text()
-        return found
+        if self.tokenizer:
+            requests["text"] = {
+                spec.name: np.full([rows, 2][: spec.shape.rank], EXAMPLE_TEXT).tolist()
+                for spec in self.signatures["text"].input_signature
+            }
+        return requests
 
-    def _of_ids(self, dtype):
-        specs = [tf.TensorSpec([None, None], dtype, name=name) for name in IDS]
+    def _ids_signature(self, dtype: tf.DType) -> Signature:
+        shape = [None] * self.ids_rank
+        specs = [tf.TensorSpec(shape, dtype, name=name) for name in IDS]
 
         @tf.function(input_signature=specs)
         def ids(input_ids, input_mask, segment_ids):
             values = (input_ids, input_mask, segment_ids)
-            batch = {n: tf.cast(v, tf.int32) for n, v in zip(IDS, values, strict=True)}
-            return self.answer(batch)
+            return self.checked_answer(
+                {n: tf.cast(v, tf.int32) for n, v in zip(IDS, values, strict=True)}
+            )
 
         return ids
 
-    def _of_examples(self):
-        """Serialized tf.Examples, padded or not; a mask or segments may be left out."""
-
+    def _examples_signature(self) -> Signature:
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
         def examples(examples):
-            spec = {name: tf.io.RaggedFeature(tf.int64) for name in IDS}
-            parsed = tf.io.parse_example(examples, spec)
-            pieces = parsed["input_ids"]
-            batch = {"input_ids": pieces.to_tensor()}
-            shape = tf.shape(batch["input_ids"])
-            lengths = pieces.row_lengths()
-            whole = tf.sequence_mask(lengths, shape[1], tf.int64)
-            for name, default in (
-                ("input_mask", whole),
-                ("segment_ids", tf.zeros_like(whole)),
-            ):
-                given = parsed[name]
-                dense = given.to_tensor(shape=tf.cast(shape, tf.int64))
-                there = given.row_lengths()[:, tf.newaxis] > 0
-                batch[name] = tf.where(there, dense, default)
-            return self.answer({n: tf.cast(v, tf.int32) for n, v in batch.items()})
+            return self.checked_answer(self.parse_examples(examples))
 
         return examples
 
-    def _of_text(self):
-        """Texts, or pairs of them, as the task was trained on."""
-        pair = bool(self._facts.get("columns", {}).get("text_pair"))
-        specs = [tf.TensorSpec([None], tf.string, "text")]
-        if pair:
-            specs.append(tf.TensorSpec([None], tf.string, "text_pair"))
 
-        @tf.function(input_signature=specs)
+class ServedRows(ServedModel):
+    """A model of rows of tokens, [B, S], which hold one text or a pair of texts."""
+
+    ids_rank = 2
+
+    @final
+    def parse_examples(self, serialized: tf.Tensor) -> Answers:
+        """Reads rows that may be padded, and may lack a mask or segments."""
+        spec = {name: tf.io.RaggedFeature(tf.int64) for name in IDS}
+        parsed = tf.io.parse_example(serialized, spec)
+        tokens = parsed["input_ids"]
+        batch = {"input_ids": tokens.to_tensor()}
+        shape = tf.shape(batch["input_ids"])
+        all_tokens = tf.sequence_mask(tokens.row_lengths(), shape[1], tf.int64)
+        defaults = {
+            "input_mask": all_tokens,
+            "segment_ids": tf.zeros_like(all_tokens),
+        }
+        for name, default in defaults.items():
+            given = parsed[name]
+            dense = given.to_tensor(shape=tf.cast(shape, tf.int64))
+            is_given = given.row_lengths()[:, tf.newaxis] > 0
+            batch[name] = tf.where(is_given, dense, default)
+        return {name: tf.cast(values, tf.int32) for name, values in batch.items()}
+
+    @final
+    def make_example(self, length: int) -> tf.train.Example:
+        """Makes a row of padding tokens that are all visible."""
+        example = tf.train.Example()
+        for name in IDS:
+            values = [int(name == "input_mask")] * length
+            example.features.feature[name].int64_list.value.extend(values)
+        return example
+
+    @final
+    def texts_signature(self, pair: bool) -> Signature:
+        """Makes the signature of `text`, string [B], and of `text_pair` for pairs."""
+        names = ("text", "text_pair") if pair else ("text",)
+
+        @tf.function(
+            input_signature=[tf.TensorSpec([None], tf.string, n) for n in names]
+        )
         def text(text, text_pair=None):
-            second = self.graph_tokenizer(text_pair) if pair else None
-            batch, truncated = packing_tf.pack(
-                self.graph_tokenizer(text),
-                second,
-                self._longest,
-                cls_id=self._tokenizer.cls_id,
-                sep_id=self._tokenizer.sep_id,
-            )
-            return {**self.answer(batch), "truncated": truncated}
+            return self._answer_texts(text, text_pair)
 
         return text
+
+    def _answer_texts(self, first: tf.Tensor, second: tf.Tensor | None) -> Answers:
+        """Adds `truncated`, bool [B], true for rows that lost tokens."""
+        batch, truncated = self.pack(
+            self.graph_tokenizer(first),
+            None if second is None else self.graph_tokenizer(second),
+            shorten="longest",
+        )
+        return {**self.checked_answer(batch), "truncated": truncated}

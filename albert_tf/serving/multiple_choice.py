@@ -1,105 +1,95 @@
-"""What a server runs of a multiple-choice model: probabilities of a question's options,
-from ids, from tf.Examples and from text. See `serving.py`.
+"""Multiple choice as it is served: probabilities of a question's options.
 
-Letters in shapes: B questions, C options, S pieces.
+Letters in shapes: B questions, C options, S tokens.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import final
 
-import numpy as np
 import tensorflow as tf
 
-from albert_tf.serving.base import ServedModel
-from albert_tf.text import packing, packing_tf
+from albert_tf.config import AlbertConfig
+from albert_tf.serving.base import Answers, ServedModel, Signature, Tensors
+from albert_tf.task_config import MultipleChoice
+from albert_tf.text import packing
+from albert_tf.text.tokenizer import AlbertTokenizer
 
-_INPUTS = ("input_ids", "input_mask", "segment_ids")
-_EXAMPLE_TEXT = "The first request pays for what the others find ready."
 _BLANK = "_"
+_OPTIONS_OF_EXAMPLE = 2
 
 
-class ServedChoices(ServedModel):
-    """Weights and signatures of questions with options.
+@final
+class ServedMultipleChoice(ServedModel):
+    """Questions with options.
 
     - `ids`: int32 [B, C, S] `input_ids`, `input_mask`, `segment_ids`; an option whose
       mask is 0 throughout is missing.
-    - `examples`: serialized tf.Examples as the records of fine-tuning have them: the
-      pieces of all options in `input_ids` and `segment_ids`, and how many each option
-      has in `input_ids_lengths` and `segment_ids_lengths`.
+    - `examples`: serialized tf.Examples as the records of fine-tuning: the tokens of
+      all options in `input_ids` and `segment_ids`, and the number of tokens of each
+      option in `input_ids_lengths` and `segment_ids_lengths`.
     - `text`: `article` [B], `question` [B] and `options` [B, C]; a question with fewer
-      options than others has "" for those that it lacks.
+      options than others has "" in place of the missing ones.
 
-    All answer `probabilities` [B, C], 0 for missing options, and `choice` [B], the
-    index of the likeliest one.
+    The outputs are `probabilities` float32 [B, C], 0 for missing options, and `choice`
+    int32 [B], the index of the likeliest option.
     """
 
-    def answer(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The answers to a batch of ids, int32 [B, C, S] each."""
-        logits = self.run(batch)["logits"]
+    ids_rank = 3
+
+    def __init__(
+        self,
+        model: tf.Module,
+        config: AlbertConfig,
+        task_config: MultipleChoice,
+        tokenizer: AlbertTokenizer | None = None,
+    ):
+        """Serves a multiple-choice model.
+
+        Args:
+          model: multiple-choice model.
+          config: its configuration.
+          task_config: its lengths.
+          tokenizer: as `ServedModel`.
+        """
+        super().__init__(model, config, task_config.max_seq_length, tokenizer)
+        self.task_config = task_config
+
+    def answer(self, batch: Tensors) -> Answers:
+        """Computes probabilities and the likeliest option."""
+        logits = self.model(batch, training=False)["logits"]
         return {
             "probabilities": tf.nn.softmax(logits),
             "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
         }
 
-    def example_inputs(self, size: int, length: int) -> dict[str, dict[str, Any]]:
-        """As `ServedModel.example_inputs`; questions have two options."""
-        length = min(length, self._longest)
-        row = {name: np.zeros((size, 2, length), np.int32) for name in _INPUTS}
-        row["input_mask"] += 1
-        example = tf.train.Example()
-        values = example.features.feature
-        for name in ("input_ids", "segment_ids"):
-            values[name].int64_list.value.extend([0] * 2 * length)
-            values[f"{name}_lengths"].int64_list.value.extend([length] * 2)
-        inputs = {
-            "serving_default": row,
-            "examples": {"examples": [example.SerializeToString()] * size},
+    def parse_examples(self, serialized: tf.Tensor) -> Answers:
+        """Reads rows of options as the records have them; all tokens are visible."""
+        features = {
+            name: tf.io.RaggedFeature(
+                tf.int64,
+                name,
+                [tf.io.RaggedFeature.RowLengths(f"{name}_lengths")],
+                row_splits_dtype=tf.int64,
+            )
+            for name in ("input_ids", "segment_ids")
         }
-        if self._tokenizer:
-            inputs["text"] = {
-                "article": [_EXAMPLE_TEXT] * size,
-                "question": [_EXAMPLE_TEXT] * size,
-                "options": [[_EXAMPLE_TEXT] * 2] * size,
-            }
-        return inputs
+        parsed = tf.io.parse_example(serialized, features)
+        batch = {name: values.to_tensor() for name, values in parsed.items()}
+        batch["input_mask"] = tf.ones_like(parsed["input_ids"]).to_tensor()
+        return {name: tf.cast(values, tf.int32) for name, values in batch.items()}
 
-    def _of_ids(self, dtype) -> Callable:
-        specs = [
-            tf.TensorSpec([None, None, None], dtype, name=name) for name in _INPUTS
-        ]
+    def make_example(self, length: int) -> tf.train.Example:
+        """Makes a question of two options of padding tokens."""
+        example = tf.train.Example()
+        features = example.features.feature
+        for name in ("input_ids", "segment_ids"):
+            tokens = [0] * _OPTIONS_OF_EXAMPLE * length
+            features[name].int64_list.value.extend(tokens)
+            lengths = [length] * _OPTIONS_OF_EXAMPLE
+            features[f"{name}_lengths"].int64_list.value.extend(lengths)
+        return example
 
-        @tf.function(input_signature=specs)
-        def ids(input_ids, input_mask, segment_ids):
-            values = (input_ids, input_mask, segment_ids)
-            batch = {
-                n: tf.cast(v, tf.int32) for n, v in zip(_INPUTS, values, strict=True)
-            }
-            return self.answer(batch)
-
-        return ids
-
-    def _of_examples(self) -> Callable:
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
-        def examples(examples):
-            names = ("input_ids", "segment_ids")
-            lists = {
-                name: tf.io.RaggedFeature(
-                    tf.int64,
-                    name,
-                    [tf.io.RaggedFeature.RowLengths(f"{name}_lengths")],
-                    row_splits_dtype=tf.int64,
-                )
-                for name in names
-            }
-            parsed = tf.io.parse_example(examples, lists)
-            mask = tf.ones_like(parsed["input_ids"]).to_tensor()
-            batch = {name: parsed[name].to_tensor() for name in names}
-            batch["input_mask"] = mask
-            return self.answer({n: tf.cast(v, tf.int32) for n, v in batch.items()})
-
-        return examples
-
-    def _of_text(self) -> Callable:
+    def text_signature(self) -> Signature:
+        """Makes the signature of articles, questions and options."""
         specs = [
             tf.TensorSpec([None], tf.string, "article"),
             tf.TensorSpec([None], tf.string, "question"),
@@ -108,50 +98,55 @@ class ServedChoices(ServedModel):
 
         @tf.function(input_signature=specs)
         def text(article, question, options):
-            count = tf.shape(options)[1]
-            flat = tf.reshape(options, [-1])
-            whole_ends = self.graph_tokenizer(join(tf.repeat(question, count), flat))
-            ends = self._last(whole_ends)
-            passages = tf.gather(
-                self.graph_tokenizer(article),
-                tf.repeat(tf.range(tf.shape(article)[0]), count),
-            )
-            batch, truncated = packing_tf.pack(
-                passages,
-                ends,
-                self._longest,
-                cls_id=self._tokenizer.cls_id,
-                sep_id=self._tokenizer.sep_id,
-                shorten="first",
-            )
-            truncated |= ends.row_lengths() < whole_ends.row_lengths()
-            present = flat != ""
-            batch["input_mask"] *= tf.cast(present, tf.int32)[:, tf.newaxis]
-            sizes = tf.shape(options)
-            shape = tf.concat([sizes, tf.shape(batch["input_ids"])[1:]], axis=0)
-            batch = {name: tf.reshape(value, shape) for name, value in batch.items()}
-            truncated = tf.reshape(truncated & present, sizes)
-            return {
-                **self.answer(batch),
-                "truncated": tf.reduce_any(truncated, axis=1),
-            }
+            return self._answer_texts(article, question, options)
 
         return text
 
-    def _last(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """The pieces of question and option that stay: the last ones."""
-        room = self._longest - packing.SPECIAL_TOKENS_OF_PAIR
-        longest = min(self._facts["max_qa_length"] or room, room)
+    def _answer_texts(
+        self, articles: tf.Tensor, questions: tf.Tensor, options: tf.Tensor
+    ) -> Answers:
+        """Adds `truncated`, bool [B], true for questions with an option that lost
+        tokens. Every option becomes a row of its own, [B * C, S], to be packed."""
+        count = tf.shape(options)[1]
+        flat_options = tf.reshape(options, [-1])
+        endings = self.graph_tokenizer(join(tf.repeat(questions, count), flat_options))
+        kept_endings = self._last_tokens(endings)
+        passages = tf.gather(
+            self.graph_tokenizer(articles),
+            tf.repeat(tf.range(tf.shape(articles)[0]), count),
+        )
+        batch, truncated = self.pack(passages, kept_endings, shorten="first")
+        truncated |= kept_endings.row_lengths() < endings.row_lengths()
+        present = flat_options != ""
+        batch["input_mask"] *= tf.cast(present, tf.int32)[:, tf.newaxis]
+        sizes = tf.shape(options)
+        shape = tf.concat([sizes, tf.shape(batch["input_ids"])[1:]], axis=0)
+        batch = {name: tf.reshape(values, shape) for name, values in batch.items()}
+        truncated = tf.reshape(truncated & present, sizes)
+        return {
+            **self.checked_answer(batch),
+            "truncated": tf.reduce_any(truncated, axis=1),
+        }
+
+    def _last_tokens(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Keeps the last `max_qa_length` tokens of question and option."""
+        room = self.max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
+        longest = min(self.task_config.max_qa_length or room, room)
         first = tf.maximum(ids.row_lengths() - longest, 0)
-        places = tf.ragged.range(first, ids.row_lengths())
-        return tf.gather(ids, places, batch_dims=1)
+        positions = tf.ragged.range(first, ids.row_lengths())
+        return tf.gather(ids, positions, batch_dims=1)
 
 
 def join(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
-    """Questions with their blanks, runs of "_", filled by an option; else both in turn.
+    """Fills the blanks of questions, runs of "_", with options.
+
+    A question without a blank is followed by its option.
 
     Args:
-      questions, options: string [N].
+      questions: string [N].
+      options: string [N].
+    Returns:
+      string [N].
     """
     parts = tf.strings.split(
         tf.strings.regex_replace(questions, f"{_BLANK}+", _BLANK), _BLANK
@@ -164,5 +159,5 @@ def join(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
     filled = tf.strings.reduce_join(
         parts.with_values(tf.strings.join([before, parts.values])), axis=1
     )
-    in_turn = tf.strings.join([questions, options], " ")
-    return tf.where(parts.row_lengths() > 1, filled, in_turn)
+    followed = tf.strings.join([questions, options], " ")
+    return tf.where(parts.row_lengths() > 1, filled, followed)

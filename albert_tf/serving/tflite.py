@@ -1,38 +1,42 @@
-"""A model -> a TensorFlow Lite file of one length, checked against the model."""
+"""Exports a model as a TensorFlow Lite file of one length, and checks its numbers."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.files import write_whole
-from albert_tf.serving import base as serving_base
-from albert_tf.serving import export
+from albert_tf.serving.base import IDS
+from albert_tf.serving.create import create_served_model, load_model
+from albert_tf.serving.export import ExportedModel
+from albert_tf.task_config import MultipleChoice, Squad
 
-# Of each output, beside the model's own.
+# Largest allowed difference of an output from the model's.
 _TOLERANCE = 1e-4
 _CHECKED_ROWS = 3
 
 
 def export_tflite(
-    exported: export.ExportedModel, path: str | os.PathLike, length: int
+    exported: ExportedModel, path: str | os.PathLike[str], length: int
 ) -> dict[str, float]:
-    """Writes a `.tflite` that takes one row of ids, of a fixed length.
+    """Writes a `.tflite` file that takes one row of ids, of a fixed length.
 
     Its signature `serving_default` takes `input_ids`, `input_mask` and `segment_ids`,
-    int32 [1, S], and gives the task's numbers; a client has the labels' names from the
-    model card.
+    int32 [1, S], and gives the task's numbers. The names of labels are not in the file;
+    they are in the model card.
 
     Args:
-      exported: what to write; its tokenizer is not used.
+      exported: the model; its tokenizer is not used.
       path: the file.
-      length: S, pieces of a row, padding included.
+      length: S, tokens of a row, padding included.
     Returns:
       Name of each output -> its largest difference from the model's.
     Raises:
-      ValueError: the length is too long, the model cannot be converted, or the file
-        gives other numbers than the model.
+      ValueError: the model reads no rows of this length, it cannot be converted, or
+        the file gives other numbers than the model.
     """
     longest = exported.config.max_position_embeddings
     if not 1 <= length <= longest:
@@ -40,28 +44,18 @@ def export_tflite(
             f"The length of a TFLite model is in 1 to max_position_embeddings, "
             f"{longest}. Received {length}."
         )
-    if ("labels" not in exported.task and exported.task) or "levels" in exported.task:
+    if isinstance(exported.task_config, MultipleChoice | Squad):
         raise ValueError(
-            f"A model for {exported.task['task_name']} cannot be a TFLite file: these "
-            "are of classifiers, regressions and encoders."
+            f"A model for {exported.task_config.task_name} cannot be a TFLite file: "
+            "these are of classifiers, regressions and encoders."
         )
-    model, _ = export.load_model(exported)
-    answer = serving_base.task_outputs(exported.task)
-    specs = [tf.TensorSpec([1, length], tf.int32, name=n) for n in serving_base.IDS]
-
-    @tf.function(input_signature=specs)
-    def numbers(input_ids, input_mask, segment_ids):
-        values = (input_ids, input_mask, segment_ids)
-        batch = dict(zip(serving_base.IDS, values, strict=True))
-        outputs = answer(model(batch, training=False), batch)
-        return {n: v for n, v in outputs.items() if v.dtype != tf.string}
-
+    model, numbers = _numbers_function(exported, length)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [numbers.get_concrete_function()], model
     )
     try:
         content = converter.convert()
-    except Exception as error:  # the converter raises whatever it meets
+    except Exception as error:  # The converter raises errors of many types.
         reason = str(error).strip().splitlines()[0][:300]
         raise ValueError(f"The model cannot be a TFLite file: {reason}.") from error
     differences = _differences(content, numbers, exported.config.vocab_size, length)
@@ -76,11 +70,31 @@ def export_tflite(
     return differences
 
 
-def _differences(content, numbers, vocab_size, length) -> dict[str, float]:
+def _numbers_function(exported: ExportedModel, length: int) -> tuple[tf.Module, Any]:
+    """Returns the model, and a `tf.function` of ids -> outputs that are no strings."""
+    model, _ = load_model(
+        exported.config, exported.checkpoint, exported.task_config, exported.precision
+    )
+    served = create_served_model(model, exported.config, exported.task_config)
+    specs = [tf.TensorSpec([1, length], tf.int32, name=name) for name in IDS]
+
+    @tf.function(input_signature=specs)
+    def numbers(input_ids, input_mask, segment_ids):
+        values = (input_ids, input_mask, segment_ids)
+        outputs = served.answer(dict(zip(IDS, values, strict=True)))
+        return {n: v for n, v in outputs.items() if v.dtype != tf.string}
+
+    return model, numbers
+
+
+def _differences(
+    content: bytes, numbers: Callable[..., dict], vocab_size: int, length: int
+) -> dict[str, float]:
+    """Compares the file's outputs with the model's, on random rows."""
     interpreter = tf.lite.Interpreter(model_content=content)
     runner = interpreter.get_signature_runner()
     rng = np.random.default_rng(0)
-    found: dict[str, float] = {}
+    differences: dict[str, float] = {}
     for _ in range(_CHECKED_ROWS):
         visible = np.arange(length) < rng.integers(1, length + 1)
         row = {
@@ -92,5 +106,5 @@ def _differences(content, numbers, vocab_size, length) -> dict[str, float]:
         expected = numbers(**row)
         for name, values in runner(**row).items():
             difference = float(np.abs(values - expected[name].numpy()).max())
-            found[name] = max(found.get(name, 0.0), difference)
-    return found
+            differences[name] = max(differences.get(name, 0.0), difference)
+    return differences

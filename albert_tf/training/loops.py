@@ -246,8 +246,8 @@ class Evaluator(orbit.StandardEvaluator):
         """The result, from the means and the collected predictions."""
         report = {name: float(mean.result()) for name, mean in self._means.items()}
         predictions = _in_order(state) if state else {}
-        if predictions and self._task.score:
-            report |= self._task.score(predictions)
+        if predictions and self._task.host_metrics:
+            report |= self._task.host_metrics(predictions)
         return Evaluation({**report, "rows": float(self._rows.result())}, predictions)
 
 

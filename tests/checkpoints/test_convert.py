@@ -1,4 +1,4 @@
-"""Weights go from layout to layout unchanged, with all that belongs to them."""
+"""Weights are converted unchanged, with all that belongs to them."""
 
 import json
 
@@ -13,6 +13,7 @@ from albert_tf.checkpoints import (
     tensorflow_files,
     verify,
 )
+from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.load import load_weights, released_name
 from albert_tf.config import AlbertConfig
 from albert_tf.model.heads import (
@@ -23,7 +24,7 @@ from albert_tf.model.heads import (
 from albert_tf.model.span_heads import AnswerableSpanModel, SpanModel
 from helpers import tiny
 from helpers.tiny_weights import (
-    PIECES,
+    TOKENS,
     assert_same_weights,
     convert,
     files_in,
@@ -37,7 +38,7 @@ def released(tmp_path):
     """A released folder with a vocabulary of too few pieces; its weights."""
     config, weights = random_model()
     folder = write_model(tmp_path / "released", weights, config)
-    (folder / "vocab_chinese.txt").write_text("\n".join(PIECES) + "\n")
+    (folder / "vocab_chinese.txt").write_text("\n".join(TOKENS) + "\n")
     return folder, weights
 
 
@@ -53,13 +54,13 @@ SHARING = {
 
 
 @pytest.mark.parametrize("sharing", SHARING)
-@pytest.mark.parametrize("layout", ["own", "tensorflow1", "hugging_face"])
+@pytest.mark.parametrize("target_format", ["own", "tensorflow1", "hugging_face"])
 def test_a_round_trip_keeps_outputs_and_plain_weights_to_the_bit(
-    layout, sharing, tmp_path
+    target_format, sharing, tmp_path
 ):
     config, weights = random_model(**SHARING[sharing])
     source = write_model(tmp_path / "source", weights, config)
-    results = convert(source, tmp_path / "there", layout)
+    results = convert(source, tmp_path / "there", target_format)
     assert set(results["largest_differences"]["reload"]) == {
         "sequence_output",
         "pooled_output",
@@ -142,11 +143,11 @@ def with_head(tmp_path, head):
     return write_model(tmp_path / "source", weights | values, config), values
 
 
-@pytest.mark.parametrize("layout", ["own", "tensorflow1"])
+@pytest.mark.parametrize("target_format", ["own", "tensorflow1"])
 @pytest.mark.parametrize("head", HEADS)
-def test_heads_of_tasks_travel_along(head, layout, tmp_path):
+def test_heads_of_tasks_travel_along(head, target_format, tmp_path):
     source, values = with_head(tmp_path, head)
-    convert(source, tmp_path / "there", layout)
+    convert(source, tmp_path / "there", target_format)
     there = formats.read_weights(tmp_path / "there").weights
     assert_same_weights({n: v for n, v in there.items() if n in values}, values)
 
@@ -162,7 +163,9 @@ def test_every_head_of_our_models_is_known():
     ]
     for model in models:
         weights = {released_name(v): v.numpy() for v in model.variables}
-        stored = formats.StoredWeights("here", "own", weights, config=config)
+        stored = formats.StoredWeights(
+            "here", CheckpointFormat.OWN, weights, config=config
+        )
         complete, report = edit.complete(stored, True, 0)
         assert set(complete.weights) == set(weights)
         assert (report.missing, report.unused) == ((), ())
@@ -175,8 +178,8 @@ def test_a_head_that_the_other_side_lacks_is_left_out_only_when_told(tmp_path):
     with pytest.raises(ValueError, match=r"no place for answer_class.*--nostrict"):
         convert(source, tmp_path / "there", "model_garden")
     assert files_in(tmp_path) == ["source"]
-    for layout in ("hugging_face", "model_garden"):
-        results = convert(source, tmp_path / layout, layout, strict=False)
+    for name in ("hugging_face", "model_garden"):
+        results = convert(source, tmp_path / name, name, strict=False)
         assert results["weights"]["unused"] == sorted(values)
         assert not set(results["weights"]["loaded"]) & set(values)
 
@@ -304,8 +307,8 @@ def test_the_vocabulary_and_its_cleaning_travel_along(released, tmp_path):
     results = convert(tmp_path / "theirs", tmp_path / "again", "own")
     some, others = (tmp_path / name / "tokenizer.json" for name in ("own", "again"))
     assert some.read_bytes() == others.read_bytes()
-    assert (tmp_path / "again/vocab.txt").read_text().split() == PIECES
-    assert results["notes"] == ["vocab.txt has 15 pieces, the model 61 rows."]
+    assert (tmp_path / "again/vocab.txt").read_text().split() == TOKENS
+    assert results["notes"] == ["vocab.txt has 15 tokens, the model 61 rows."]
 
 
 def test_sentencepiece_settings_are_transformers_own(tmp_path):
@@ -323,11 +326,11 @@ def test_sentencepiece_settings_are_transformers_own(tmp_path):
 def test_a_vocabulary_of_another_model_is_refused(released, tmp_path):
     folder = released[0]
     (folder / "vocab_chinese.txt").write_text(
-        "\n".join([*PIECES, *map(str, range(99))])
+        "\n".join([*TOKENS, *map(str, range(99))])
     )
-    with pytest.raises(ValueError, match="114 pieces, the model 61"):
+    with pytest.raises(ValueError, match="114 tokens, the model 61"):
         convert(folder, tmp_path / "there", "own")
-    (folder / "vocab_chinese.txt").write_text("\n".join(PIECES))
+    (folder / "vocab_chinese.txt").write_text("\n".join(TOKENS))
     metadata = {
         "vocabulary_sha256": "f" * 64,
         "lower_case": True,
@@ -336,7 +339,7 @@ def test_a_vocabulary_of_another_model_is_refused(released, tmp_path):
     (folder / "tokenizer.json").write_text(json.dumps(metadata))
     with pytest.raises(ValueError, match=r"not the vocabulary .*expected ffffff"):
         convert(folder, tmp_path / "there", "own")
-    (folder / "vocab_other.txt").write_text("\n".join(PIECES))
+    (folder / "vocab_other.txt").write_text("\n".join(TOKENS))
     with pytest.raises(ValueError, match=r"several.*vocab_chinese\.txt, vocab_other"):
         convert(folder, tmp_path / "there", "own")
 
@@ -376,10 +379,10 @@ def test_a_grown_vocabulary_keeps_its_old_ids(released, tmp_path):
             tmp_path / name, old.lower_case, old.strip_accents
         )
 
-    longer = with_file("longer.txt", [*PIECES, "k", "l"])
+    longer = with_file("longer.txt", [*TOKENS, "k", "l"])
     convert(folder, tmp_path / "there", "own", vocab_size=63, vocabulary=longer)
     assert model_dir.read_metadata(tmp_path / "there")["vocab_size"] == 17
-    other = with_file("other.txt", [*PIECES[:-1], "k", "j"])
+    other = with_file("other.txt", [*TOKENS[:-1], "k", "j"])
     with pytest.raises(ValueError, match="does not have 'j' at 14"):
         convert(folder, tmp_path / "x", "own", vocab_size=63, vocabulary=other)
 
@@ -395,4 +398,4 @@ def test_what_is_known_of_a_vocabulary_travels_without_its_file(released, tmp_pa
     (folder / "tokenizer.json").write_text(json.dumps(metadata))
     results = convert(folder, tmp_path / "own", "own")
     assert model_dir.read_metadata(tmp_path / "own") == metadata
-    assert "none travels along" in results["notes"][0]
+    assert "none was copied" in results["notes"][0]

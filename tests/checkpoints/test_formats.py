@@ -1,4 +1,4 @@
-"""Weights of every layout are read under released names and give the same outputs."""
+"""Weights of every format are read under released names and give the same outputs."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import tensorflow as tf
 from official.nlp.modeling import networks
 
 from albert_tf.checkpoints import (
-    brightmart,
+    albert_zh,
     formats,
     hugging_face,
     model_dir,
@@ -23,7 +23,7 @@ from albert_tf.model.heads import PretrainingModel
 from albert_tf.serving import export
 from helpers import tiny
 from helpers.tiny_weights import (
-    PIECES,
+    TOKENS,
     assert_same_weights,
     convert,
     files_in,
@@ -206,7 +206,7 @@ def write_hub_module(folder, config, weights, scope="module", factor=1.0):
     builder.save()
     (folder / "assets").mkdir()
     config.to_json(folder / "assets" / "albert_config.json")
-    (folder / "assets" / "vocab.txt").write_text("\n".join(PIECES))
+    (folder / "assets" / "vocab.txt").write_text("\n".join(TOKENS))
     return folder
 
 
@@ -216,13 +216,13 @@ def test_a_hub_module_brings_weights_shape_and_vocabulary(scope, tmp_path):
     folder = write_hub_module(tmp_path / "hub", config, weights, scope)
     stored = formats.read_weights(folder)
     assert_same_weights(stored.weights, encoder_part(weights))
-    assert stored.config == config and stored.layout == "tensorflow1"
+    assert stored.config == config and stored.format.value == "tensorflow1"
     results = convert(folder, tmp_path / "own", "own")
     assert set(results["largest_differences"]["source"]) == {
         "sequence_output",
         "pooled_output",
     }
-    assert (tmp_path / "own/vocab.txt").read_text().split() == PIECES
+    assert (tmp_path / "own/vocab.txt").read_text().split() == TOKENS
     assert model_dir.read_config(tmp_path / "own") == config
     report = load_weights(AlbertEncoder(config, seed=1), folder)
     assert (report.missing, report.unused) == ((), ())
@@ -312,7 +312,7 @@ def test_albert_zh_becomes_the_same_model_unfactorised(tmp_path):
     folder = tmp_path / "zh"
     config, full, _ = write_albert_zh(folder, np.random.default_rng(3))
     stored = formats.read_weights(folder)
-    assert stored.layout == "albert_zh" and stored.config == config
+    assert stored.format.value == "albert_zh" and stored.config == config
     assert set(stored.weights) == set(full)
     for name, value in full.items():
         np.testing.assert_allclose(stored.weights[name], value, rtol=1e-6)
@@ -335,26 +335,26 @@ def test_albert_zh_models_that_compute_otherwise_are_named(tmp_path):
     with pytest.raises(ValueError, match="ln_type 'preln', expected 'postln'"):
         formats.read_weights(tmp_path / "zh")
     write_albert_zh(tmp_path / "post", np.random.default_rng(3), ln_type="postln")
-    assert formats.read_weights(tmp_path / "post").layout == "albert_zh"
+    assert formats.read_weights(tmp_path / "post").format.value == "albert_zh"
     partly = {"bert/encoder/layer_shared/intermediate_3/dense/bias": np.zeros(2)}
     with pytest.raises(ValueError, match="shares its layers in part"):
-        brightmart.own_weights(partly)
+        albert_zh.from_albert_zh(partly)
     with pytest.raises(ValueError, match=r"without .*word_embeddings_2"):
-        brightmart.own_weights({"bert/encoder/layer_shared/x": np.zeros(2)})
+        albert_zh.from_albert_zh({"bert/encoder/layer_shared/x": np.zeros(2)})
 
 
 # -- bad input
 
 
-def test_a_folder_of_two_checkpoints_or_layouts_is_ambiguous(released, tmp_path):
+def test_a_folder_of_two_checkpoints_or_formats_is_ambiguous(released, tmp_path):
     folder, weights = released
     shutil.copytree(folder, tmp_path / "two")
     config = model_dir.read_config(folder)
     write_model(tmp_path / "two", weights, config, "model.ckpt-3")
     with pytest.raises(ValueError, match=r"several .*model\.ckpt-3, model\.ckpt-best"):
         formats.read_weights(tmp_path / "two")
-    tensors, _ = hugging_face.their_weights(weights, config)
-    hugging_face.write(folder, tensors, hugging_face.config_values(config, "X"))
+    tensors, _ = hugging_face.to_transformers(weights, config)
+    hugging_face.write(folder, tensors, hugging_face.config_to_dict(config, "X"))
     with pytest.raises(ValueError, match=r"several formats \(hugging_face, checkpoint"):
         formats.read_weights(folder)
     named = formats.read_weights(folder / "model.ckpt-best")
@@ -374,9 +374,9 @@ def test_a_path_without_weights_is_named(name, tmp_path):
         formats.read_weights(tmp_path / name)
 
 
-def test_names_of_no_layout_are_shown(tmp_path):
+def test_names_of_no_format_are_shown(tmp_path):
     tensorflow_files.write_named(tmp_path / "x", {"conv/kernel": np.ones(3)})
-    with pytest.raises(ValueError, match=r"no known layout: it holds conv/kernel\."):
+    with pytest.raises(ValueError, match=r"no known format: it holds conv/kernel\."):
         formats.read_weights(tmp_path)
 
 

@@ -266,9 +266,9 @@ def test_without_sentence_order_its_weights_stay_and_the_rest_learns(rows, tmp_p
 
 
 def test_layers_of_bert_have_names_of_albert():
-    found = group_mapping.own_name(
+    found = group_mapping.from_bert_name(
         "bert/encoder/layer_11/attention/output/LayerNorm/beta"
     )
     assert found == f"{STACK}group_11/inner_group_0/LayerNorm/beta"
     for name in ("bert/pooler/dense/kernel", f"{STACK}group_0/inner_group_0/x", "a"):
-        assert group_mapping.own_name(name) == name
+        assert group_mapping.from_bert_name(name) == name

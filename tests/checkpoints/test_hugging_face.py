@@ -325,9 +325,9 @@ def test_shards_are_read_as_one(tmp_path):
 )
 def test_activations_keep_their_meaning(own, theirs):
     config = tiny.tiny_config(hidden_act=own)
-    values = hugging_face.config_values(config, "AlbertModel")
+    values = hugging_face.config_to_dict(config, "AlbertModel")
     assert values["hidden_act"] == theirs
-    assert hugging_face.config_of(values) == config
+    assert hugging_face.config_from_dict(values) == config
 
 
 @pytest.mark.parametrize(

@@ -337,5 +337,5 @@ def test_an_encoder_loads_from_a_model_with_heads_when_they_are_excused(shared):
 def test_a_checkpoint_of_something_else_is_refused(shared, tmp_path):
     prefix = tf.train.Checkpoint(x=tf.Variable(1.0)).save(tmp_path / "other")
     heads = HEADS
-    with pytest.raises(ValueError, match=r"no known layout: it holds Variable\."):
+    with pytest.raises(ValueError, match=r"no known format: it holds Variable\."):
         load_weights(model_for(shared), prefix, heads, heads)

@@ -63,7 +63,7 @@ def metadata_of(cased):
 
 
 def test_a_folder_that_does_not_state_accents_is_exported_by_the_rule(cased):
-    exported = export.of_folder(ModelDir.read(cased[0]))
+    exported = export.from_model_dir(ModelDir.read(cased[0]))
     assert exported.tokenizer.metadata() == metadata_of(cased)
 
 

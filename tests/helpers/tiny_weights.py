@@ -5,27 +5,30 @@ import tensorflow as tf
 
 from albert_tf.checkpoints import convert as checkpoints_convert
 from albert_tf.checkpoints import tensorflow_files
+from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.load import released_name
 from albert_tf.model.heads import PretrainingModel
 from helpers import tiny
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 
 
-def convert(source, target, layout, **settings):
-    return checkpoints_convert.convert(
-        checkpoints_convert.Conversion(str(source), str(target), layout, **settings)
+def convert(source, target, target_format, **changes):
+    """Converts to the format of a name, as `--layout` does."""
+    conversion = checkpoints_convert.Conversion(
+        str(source), str(target), CheckpointFormat(target_format), **changes
     )
+    return checkpoints_convert.convert(conversion)
 
 
 def weights_of(model):
     return {released_name(v): v.numpy() for v in model.variables}
 
 
-def assert_same_weights(some, others):
-    assert set(some) == set(others)
-    for name in some:
-        assert np.array_equal(some[name], others[name]), name
+def assert_same_weights(weights, expected):
+    assert set(weights) == set(expected)
+    for name in weights:
+        assert np.array_equal(weights[name], expected[name]), name
 
 
 def write_model(folder, weights, config, name="model.ckpt-best"):

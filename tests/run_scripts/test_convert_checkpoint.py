@@ -1,4 +1,4 @@
-"""Weights of any layout in the hands of the scripts that take them."""
+"""Scripts take weights of any checkpoint format."""
 
 import json
 
@@ -11,7 +11,7 @@ from albert_tf.model.heads import ClassificationModel
 from helpers import tiny
 from helpers.scripts import run_script
 from helpers.tiny_weights import (
-    PIECES,
+    TOKENS,
     assert_same_weights,
     convert,
     random_model,
@@ -21,11 +21,11 @@ from helpers.tiny_weights import (
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """A model in two layouts, both with its vocabulary: `released` and `theirs`."""
+    """A model in two formats, both with its vocabulary: `released` and `theirs`."""
     folder = tmp_path_factory.mktemp("models")
-    config, weights = random_model(vocab_size=len(PIECES))
+    config, weights = random_model(vocab_size=len(TOKENS))
     write_model(folder / "released", weights, config)
-    (folder / "released" / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    (folder / "released" / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
     convert(folder / "released", folder / "theirs", "hugging_face")
     return folder
 
@@ -42,7 +42,7 @@ def test_the_script_converts_and_says_what_became_of_each_weight(models, tmp_pat
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "loaded  bert/pooler/dense/kernel" in lines
-    assert "NOTE: vocab.txt has 15 pieces, the model 18 rows." in lines
+    assert "NOTE: vocab.txt has 15 tokens, the model 18 rows." in lines
     assert lines[-1].endswith("32 loaded, 0 fresh, 0 unused, 0 ignored.")
     assert model_dir.read_config(tmp_path / "own").vocab_size == 18
     assert model_dir.read_cleaning(tmp_path / "own") == {
@@ -112,9 +112,9 @@ def test_pretraining_scores_a_hugging_face_model_as_it_is(tmp_path):
 @pytest.mark.parametrize("name", ["released", "theirs"])
 def test_fine_tuning_starts_from_any_folder(name, models):
     folder = model_dir.ModelDir.read(models / name)
-    assert folder.config == tiny.tiny_config(vocab_size=len(PIECES))
+    assert folder.config == tiny.tiny_config(vocab_size=len(TOKENS))
     assert folder.vocabulary.name == "vocab.txt"
-    assert folder.tokenizer().vocab_size == len(PIECES)
+    assert folder.tokenizer().vocab_size == len(TOKENS)
     model = ClassificationModel(folder.config, 2, seed=1)
     heads = HEADS
     report = load_weights(model, folder.checkpoint, heads, heads)

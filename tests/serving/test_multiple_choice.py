@@ -3,18 +3,15 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow_serving.apis import prediction_log_pb2
 
-from albert_tf.checkpoints import model_dir
-from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.model.heads import MultipleChoiceModel
 from albert_tf.records.features import choice_features
 from albert_tf.records.writer import write_records
-from albert_tf.serving import export
 from albert_tf.serving.multiple_choice import join
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.task_config import MultipleChoice
 from data_prep.fine_tuning import multiple_choice
-from helpers.fine_tuning_toys import MAX_SEQ_LENGTH, config, write_vocabulary
+from helpers.fine_tuning_toys import MAX_SEQ_LENGTH, config
+from helpers.served_models import export_folder, warmup_requests, write_model
 
 MAX_QA_LENGTH = 6
 QUESTIONS = [
@@ -34,35 +31,22 @@ def as_questions():
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A model, its tokenizer, its export's signatures, and what lies beside them."""
+    """A model, its tokenizer, its export's signatures, and their folder."""
     folder = tmp_path_factory.mktemp("model")
     shape = config()
     model = MultipleChoiceModel(shape, seed=7)
     model.head.output_weights.assign(
         tf.random.stateless_normal(model.head.output_weights.shape, [1, 2])
     )
-    tokenizer = AlbertTokenizer(vocab_file=write_vocabulary(folder))
-    facts = {
-        "task_name": "race",
-        "labels": None,
-        "levels": ["middle", "high"],
-        "max_seq_length": MAX_SEQ_LENGTH,
-        "max_qa_length": MAX_QA_LENGTH,
-    }
-    for name, content in model_dir.model_files(folder / "vocab.txt", facts).items():
-        (folder / name).write_bytes(content)
-    weights_checkpoint(model).write(str(folder / "model.ckpt-3"))
-    found = model_dir.ModelDir.read(folder)
-    exported = export.ExportedModel(
-        config=shape,
-        checkpoint=found.checkpoint,
-        task=found.task,
-        tokenizer=tokenizer,
-        tokenizer_settings=tokenizer.metadata(),
+    task_config = MultipleChoice(
+        levels=["middle", "high"],
+        max_seq_length=MAX_SEQ_LENGTH,
+        max_qa_length=MAX_QA_LENGTH,
     )
-    version, _ = export.export_model(exported, folder / "served")
+    tokenizer = write_model(folder, task_config, model, shape)
+    version = export_folder(folder, folder / "served")
     signatures = tf.saved_model.load(str(version)).signatures
-    return model, tokenizer, signatures, version / "assets.extra"
+    return model, tokenizer, signatures, version
 
 
 def padded_batch(rows):
@@ -128,16 +112,9 @@ def test_blanks_are_filled_in_the_graph_as_in_python():
 
 
 def test_signatures_take_the_requests_that_warm_a_server_up(served):
-    signatures, folder = served[2:]
+    signatures, version = served[2:]
     taken = set()
-    for record in tf.data.TFRecordDataset(str(folder / export.WARMUP_FILE)):
-        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
-        request = log.predict_log.request
-        inputs = {
-            key: tf.constant(tf.make_ndarray(value))
-            for key, value in request.inputs.items()
-        }
-        name = request.model_spec.signature_name
+    for name, inputs in warmup_requests(version):
         assert signatures[name](**inputs)["probabilities"].shape[1] == 2
         taken.add(name)
     assert taken == {"serving_default", "examples", "text"}

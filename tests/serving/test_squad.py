@@ -6,16 +6,16 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow_serving.apis import prediction_log_pb2
 
-from albert_tf.checkpoints import model_dir
-from albert_tf.checkpoints.load import weights_checkpoint
-from albert_tf.serving import export, squad
-from albert_tf.tasks import answers
-from albert_tf.tasks.squad import SquadSettings, predict, squad_task
+from albert_tf.serving import export
+from albert_tf.serving.squad import ServedSquad
+from albert_tf.task_config import Squad
+from albert_tf.tasks import answers, create_task
+from albert_tf.tasks.squad import predict
 from albert_tf.text.tokenizer import AlbertTokenizer
-from helpers.fine_tuning_toys import GOOD, WORDS, config, write_vocabulary
+from helpers.fine_tuning_toys import GOOD, WORDS, config
 from helpers.questions import convert, paragraph
+from helpers.served_models import export_folder, warmup_requests, write_model
 from helpers.tiny import tiny_config
 
 MAX_SEQ_LENGTH = 23
@@ -25,7 +25,7 @@ TEXTS = [" ".join(WORDS[:13]), f"{GOOD} worda", "wordc", ""]
 def make_model(folder, version_2, threshold):
     """A folder with random weights, its task, its model and its tokenizer."""
     shape = config(initializer_range=0.5, hidden_dropout_prob=0.3)
-    settings = SquadSettings(
+    settings = Squad(
         version_2,
         max_seq_length=MAX_SEQ_LENGTH,
         max_query_length=5,
@@ -35,22 +35,19 @@ def make_model(folder, version_2, threshold):
         end_n_top=6,
         threshold=threshold,
     )
-    task = squad_task(settings)
-    model = task.build_model(shape, 7, "none")
-    tokenizer = AlbertTokenizer(vocab_file=write_vocabulary(folder))
-    files = model_dir.model_files(folder / "vocab.txt", settings.to_dict())
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    weights_checkpoint(model).write(str(folder / "model.ckpt-3"))
+    task = create_task(settings)
+    model = task.build_model(shape, seed=7, rematerialize="none")
+    tokenizer = write_model(folder, settings, model, shape)
     return settings, task, model, tokenizer, shape
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["v1.1", "v2.0"])
 def served(request, tmp_path_factory):
-    """Settings, the Python path's proposals, rows, and the export's signatures."""
+    """Settings, the Python path's proposals, rows, and the export's signatures and
+    folder."""
     folder = tmp_path_factory.mktemp("model")
-    made = make_model(folder, request.param, threshold=0.0)
-    settings, task, model, tokenizer, shape = made
+    made = make_model(folder, request.param, threshold=3.5 if request.param else 0.0)
+    settings, task, model, tokenizer, _ = made
     rows = []
     for number, text in enumerate(TEXTS):
         asked = paragraph(text, (WORDS[number], None, 0))
@@ -63,36 +60,17 @@ def served(request, tmp_path_factory):
         )
         rows.append(row | {"question_id": str(number).encode()})
     predicted = predict(task, model, rows, batch_size=len(rows))
+    threshold = None
     if request.param:
-        # Between the scores, so that some are answered and some are not.
-        middle = float(np.median(predicted["no_answer_logits"]))
-        settings = SquadSettings(**{**vars(settings), "threshold": middle})
-        files = model_dir.model_files(folder / "vocab.txt", settings.to_dict())
-        (folder / "task.json").write_bytes(files["task.json"])
+        # Between the scores, so that some are answered and some are not. The export
+        # replaces the stored threshold by it.
+        threshold = float(np.median(predicted["no_answer_logits"]))
+        settings = dataclasses.replace(settings, threshold=threshold)
     contexts = {str(number): text for number, text in enumerate(TEXTS)}
-    proposals = answers.propose(rows, predicted, contexts, settings.rules)
-    found = model_dir.ModelDir.read(folder)
-    exported = export.ExportedModel(
-        config=shape,
-        checkpoint=found.checkpoint,
-        task=found.task,
-        tokenizer=tokenizer,
-    )
-    version, _ = export.export_model(exported, folder / "served")
+    proposals = answers.propose(rows, predicted, contexts, settings)
+    version = export_folder(folder, folder / "served", threshold=threshold)
     signatures = tf.saved_model.load(str(version)).signatures
-    return settings, proposals, rows, signatures
-
-
-@pytest.fixture(scope="module")
-def exported_again(tmp_path_factory):
-    """A threshold, and the version of a model that was exported with it."""
-    threshold = 0.25
-    folder = tmp_path_factory.mktemp("again")
-    shape = make_model(folder, True, threshold=3.5)[-1]
-    shape.to_json(folder / "albert_config.json")
-    found = model_dir.ModelDir.read(folder)
-    exported = export.of_folder(found, threshold=threshold)
-    return threshold, export.export_model(exported, folder / "served")[0]
+    return settings, proposals, rows, signatures, version
 
 
 def batch_of(rows):
@@ -141,7 +119,7 @@ def check(answer, settings, proposals, rows):
 
 
 def test_ids_get_the_answers_of_the_python_path(served):
-    settings, proposals, rows, signatures = served
+    settings, proposals, rows, signatures, _ = served
     assert len(proposals.candidates["0"]) > 5 and not proposals.candidates["3"]
     batch = batch_of(rows)
     check(signatures["serving_default"](**batch), settings, proposals, rows)
@@ -150,7 +128,7 @@ def test_ids_get_the_answers_of_the_python_path(served):
 
 
 def test_examples_get_the_answers_of_ids(served):
-    settings, proposals, rows, signatures = served
+    settings, proposals, rows, signatures, _ = served
     examples = []
     for row in rows:
         example = tf.train.Example()
@@ -165,7 +143,7 @@ def test_examples_get_the_answers_of_ids(served):
 @pytest.mark.parametrize(("threshold", "answered"), [(np.inf, True), (-np.inf, False)])
 def test_infinite_thresholds_answer_always_and_never(tmp_path, threshold, answered):
     settings, _, model, _, shape = make_model(tmp_path, True, threshold)
-    module = squad.ServedAnswers(model, shape, settings.to_dict())
+    module = ServedSquad(model, shape, settings)
     row = {"input_ids": [[2, 8, 3, 9, 3]], "input_mask": [[1] * 5]}
     row["segment_ids"] = [[0, 0, 0, 1, 1]]
     answer = module.answer({name: tf.constant(v) for name, v in row.items()})
@@ -194,9 +172,9 @@ def python_answers(settings, model, tokenizer, pairs):
             max_query_length=settings.max_query_length,
         )
         rows.append(row | {"question_id": str(number).encode()})
-    predicted = predict(squad_task(settings), model, rows, batch_size=16)
+    predicted = predict(create_task(settings), model, rows, batch_size=16)
     contexts = {str(number): text for number, (_, text) in enumerate(pairs)}
-    return answers.propose(rows, predicted, contexts, settings.rules)
+    return answers.propose(rows, predicted, contexts, settings)
 
 
 def check_text(answer, settings, proposals):
@@ -229,7 +207,7 @@ def check_text(answer, settings, proposals):
 
 
 def test_text_gets_the_answers_of_the_python_path_from_a_saved_model(served):
-    settings, proposals, _, signatures = served
+    settings, proposals, _, signatures, _ = served
     asked = tf.constant(WORDS[: len(TEXTS)])
     answer = signatures["text"](question=asked, context=tf.constant(TEXTS))
     check_text(answer, settings, proposals)
@@ -263,22 +241,22 @@ def test_text_gets_the_answers_of_the_python_path_on_xquad(
         num_hidden_layers=2,
         initializer_range=0.5,
     )
-    settings = SquadSettings(version_2, max_seq_length=longest)
-    model = squad_task(settings).build_model(shape, 7, "none")
+    settings = Squad(version_2, max_seq_length=longest)
+    model = create_task(settings).build_model(shape, seed=7, rematerialize="none")
     proposals = python_answers(settings, model, tokenizer, pairs)
     if version_2:
         middle = float(np.median(list(proposals.null_scores.values())))
         settings = dataclasses.replace(settings, threshold=middle)
-    module = squad.ServedAnswers(model, shape, settings.to_dict(), tokenizer)
+    module = ServedSquad(model, shape, settings, tokenizer)
     asked, contexts = map(tf.constant, zip(*pairs, strict=True))
-    answer = module.served["text"](asked, contexts)
+    answer = module.signatures["text"](asked, contexts)
     check_text(answer, settings, proposals)
     assert len(set(answer["answer"].numpy())) > len(pairs) // 3
     assert not answer["truncated"].numpy().any()
 
 
 def test_what_does_not_fit_one_window_is_cut_and_said(served):
-    signatures = served[-1]
+    signatures = served[3]
     question, context = " ".join(WORDS[:5]), " ".join(WORDS[5:20])
     room = MAX_SEQ_LENGTH - 3 - 5
     assert room == len(context.split())
@@ -300,7 +278,7 @@ def assert_rows_are_equal(answer):
 
 
 def test_an_invalid_byte_is_a_replacement_character_in_an_answer(served):
-    signatures = served[-1]
+    signatures = served[3]
     contexts = [b"\xff worda", "\ufffd worda".encode()]
     answer = signatures["text"](
         question=tf.constant(["wordb"] * 2), context=tf.constant(contexts)
@@ -308,48 +286,26 @@ def test_an_invalid_byte_is_a_replacement_character_in_an_answer(served):
     assert_rows_are_equal(answer)
 
 
-def test_a_threshold_to_export_replaces_the_stored_one(exported_again):
-    threshold, version = exported_again
-    text = tf.saved_model.load(str(version)).signatures["text"]
-    asked, contexts = tf.constant(WORDS[: len(TEXTS)]), tf.constant(TEXTS)
-    answer = text(question=asked, context=contexts)
-    assert (answer["threshold"].numpy() == threshold).all()
-    below = answer["null_scores"].numpy() < threshold
-    assert (answer["answered"].numpy() <= below).all()
+def test_a_threshold_to_export_replaces_the_stored_one(served):
+    settings, *_, signatures, version = served
     card = json.loads((version / "assets.extra" / export.MODEL_CARD).read_text())
-    assert card["task"]["threshold"] == threshold
+    assert card["task"]["threshold"] == settings.threshold
     assert card["signatures_with_custom_operations"] == ["text"]
+    if not settings.version_2:
+        return
+    asked, contexts = tf.constant(WORDS[: len(TEXTS)]), tf.constant(TEXTS)
+    answer = signatures["text"](question=asked, context=contexts)
+    assert (answer["threshold"].numpy() == np.float32(settings.threshold)).all()
+    below = answer["null_scores"].numpy() < settings.threshold
+    assert (answer["answered"].numpy() <= below).all()
 
 
-def test_signatures_take_the_requests_that_warm_a_server_up(exported_again):
-    _, version = exported_again
-    loaded = tf.saved_model.load(str(version))
+def test_signatures_take_the_requests_that_warm_a_server_up(served):
+    *_, signatures, version = served
     taken = set()
-    file = version / "assets.extra" / export.WARMUP_FILE
-    for record in tf.data.TFRecordDataset(str(file)):
-        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
-        request = log.predict_log.request
-        inputs = {
-            key: tf.constant(tf.make_ndarray(value))
-            for key, value in request.inputs.items()
-        }
-        name = request.model_spec.signature_name
-        answer = loaded.signatures[name](**inputs)
+    for name, inputs in warmup_requests(version):
+        answer = signatures[name](**inputs)
         [rows] = {len(value) for value in inputs.values()}
         assert {len(value) for value in answer.values()} == {rows}
         taken.add(name)
     assert taken == {"serving_default", "examples", "text"}
-
-
-def test_a_threshold_belongs_to_models_that_decide(tmp_path):
-    make_model(tmp_path, False, threshold=0.0)
-    found = model_dir.ModelDir.read(tmp_path)
-    with pytest.raises(ValueError, match="is of squad_v1: leave out --threshold_to"):
-        export.of_folder(found, threshold=1.0)
-
-
-def test_an_infinite_threshold_to_export_is_known_to_the_model(tmp_path):
-    make_model(tmp_path, True, threshold=0.5)
-    exported = export.of_folder(model_dir.ModelDir.read(tmp_path), threshold=-np.inf)
-    assert SquadSettings.from_dict(exported.task).threshold == -np.inf
-    json.dumps(exported.task, allow_nan=False)

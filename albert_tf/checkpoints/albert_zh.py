@@ -1,9 +1,11 @@
-"""Chinese ALBERT checkpoints of brightmart's albert_zh, an early and other ALBERT.
+"""Reads Chinese ALBERT checkpoints of brightmart's albert_zh.
 
-Its layers are BERT's, shared (`layer_shared`). Its embedding table [V, E] is projected
-to H by a matrix, `word_embeddings_2`, before positions and segments of width H are
-added; so the product of the two is the table of a model with E = H, to which its
-masked-LM head is tied as ours is. The numbers are the same, the table is larger.
+Its layers are BERT's, shared (`layer_shared`). Its embedding table [V, E] is multiplied
+by a matrix [E, H], `word_embeddings_2`, before position and segment embeddings of width
+H are added. The product of both is the table of a model with E = H, which computes the
+same numbers, the tied masked-LM head included; the table is larger.
+
+Letters in shapes: V vocabulary, E embedding, H hidden.
 """
 
 import re
@@ -15,24 +17,24 @@ from albert_tf.checkpoints import group_mapping
 from albert_tf.config import AlbertConfig
 
 _SHARED = "bert/encoder/layer_shared/"
+_SHARED_IN_PART = re.compile(_SHARED + r"\w+_\d+/")
 _TABLE = "bert/embeddings/word_embeddings"
 _PROJECTION = "bert/embeddings/word_embeddings_2"
 
 
-def is_layout(names: Iterable[str]) -> bool:
-    """Whether a checkpoint's names are those of albert_zh."""
+def is_albert_zh(names: Iterable[str]) -> bool:
+    """Whether the names of a checkpoint are those of albert_zh."""
     return any(name == _PROJECTION or name.startswith(_SHARED) for name in names)
 
 
-def own_weights(stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Weights under released names, the embedding table multiplied out to [V, H].
+def from_albert_zh(stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Renames weights to the released names and multiplies the table out to [V, H].
 
     Raises:
       ValueError: a variant whose layers are shared in part, or without a projection.
     """
-    partly = re.compile(_SHARED + r"\w+_\d+/")
     for name in stored:
-        if partly.match(name):
+        if _SHARED_IN_PART.match(name):
             raise ValueError(
                 f"It is an albert_zh model that shares its layers in part ({name}), "
                 "expected layers that are shared whole: use another of its models."
@@ -42,9 +44,11 @@ def own_weights(stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             f"It is an albert_zh model without {_TABLE} and {_PROJECTION}, expected "
             "both: copy the checkpoint again."
         )
-    # BERT's names of a first layer, which sharing knows.
+    # BERT's names of a first layer are those of a shared layer.
     weights = {
-        group_mapping.own_name(name.replace(_SHARED, "bert/encoder/layer_0/")): value
+        group_mapping.from_bert_name(
+            name.replace(_SHARED, "bert/encoder/layer_0/")
+        ): value
         for name, value in stored.items()
         if name != _PROJECTION
     }
@@ -52,15 +56,15 @@ def own_weights(stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return weights
 
 
-def own_config(config: AlbertConfig, ln_type: str | None) -> AlbertConfig:
-    """The shape of the converted model.
+def convert_config(config: AlbertConfig, ln_type: str | None) -> AlbertConfig:
+    """Returns the configuration of the converted model.
 
     Args:
-      config: what the model's configuration file says.
-      ln_type: its key of that name, which says where LayerNorm stands.
+      config: the content of the model's configuration file.
+      ln_type: the file's key of that name, which tells where LayerNorm is.
     Raises:
-      ValueError: LayerNorm stands before each part, as in its xlarge models; names and
-        shapes do not show that.
+      ValueError: LayerNorm comes before each part, as in its xlarge models; names and
+        shapes of weights do not show that.
     """
     if ln_type not in (None, "postln"):
         raise ValueError(

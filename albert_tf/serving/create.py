@@ -1,0 +1,98 @@
+"""Builds the model of a task configuration, and its signatures."""
+
+import tensorflow as tf
+
+from albert_tf.checkpoints.load import HEADS, LoadReport, load_weights
+from albert_tf.config import AlbertConfig
+from albert_tf.model.layers import Projection
+from albert_tf.model.precision import precision_policy
+from albert_tf.serving.base import ServedModel
+from albert_tf.serving.classification import ServedClassifier, ServedRegression
+from albert_tf.serving.encoder import EncoderModel, ServedEncoder
+from albert_tf.serving.multiple_choice import ServedMultipleChoice
+from albert_tf.serving.squad import ServedSquad
+from albert_tf.task_config import (
+    Classification,
+    MultipleChoice,
+    Regression,
+    Squad,
+    TaskConfig,
+)
+from albert_tf.tasks import create_task
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+
+def create_served_model(
+    model: tf.Module,
+    config: AlbertConfig,
+    task_config: TaskConfig | None,
+    tokenizer: AlbertTokenizer | None = None,
+) -> ServedModel:
+    """Adds a task's signatures to a model.
+
+    Args:
+      model: model of the task, with its weights.
+      config: its configuration.
+      task_config: its task; None: the model is from `EncoderModel`.
+      tokenizer: tokenizer of the signature `text`; None: leaves this signature out, and
+        with it every custom operation.
+    """
+    match task_config:
+        case None:
+            return ServedEncoder(model, config, tokenizer=tokenizer)
+        case Classification():
+            return ServedClassifier(model, config, task_config, tokenizer)
+        case Regression():
+            return ServedRegression(model, config, task_config, tokenizer)
+        case MultipleChoice():
+            return ServedMultipleChoice(model, config, task_config, tokenizer)
+        case Squad():
+            return ServedSquad(model, config, task_config, tokenizer)
+    raise TypeError(
+        f"A model is served by its task configuration. Received {task_config!r}: pass "
+        "a value of albert_tf.task_config, or None."
+    )
+
+
+def load_model(
+    config: AlbertConfig,
+    checkpoint: str,
+    task_config: TaskConfig | None,
+    precision: str = "float32",
+) -> tuple[tf.Module, LoadReport]:
+    """Builds the model of a task and loads its weights.
+
+    Args:
+      config: the model's configuration.
+      checkpoint: path of weights of any format.
+      task_config: the task; None: the encoder alone.
+      precision: of activations, "float32" or "bfloat16".
+    Returns:
+      The model, and the load report; heads that the model lacks are in `unused`.
+    Raises:
+      FileNotFoundError: there is no such checkpoint.
+      ValueError: the checkpoint is of another configuration, or lacks the task's head.
+    """
+    with precision_policy(precision):
+        if task_config is None:
+            model = EncoderModel(config)
+        else:
+            build_model = create_task(task_config).build_model
+            model = build_model(config, seed=0, rematerialize="none")
+    report = load_weights(model, checkpoint, unused_ok=HEADS)
+    _store_kernels(model, tf.as_dtype(precision))
+    return model, report
+
+
+def _store_kernels(model: tf.Module, dtype: tf.DType) -> None:
+    """Stores the kernels of all projections in the dtype that they are multiplied in.
+
+    The products are the same, and no request waits for the conversion of each kernel in
+    each layer. Models in float32 do not change.
+    """
+    if dtype == tf.float32:
+        return
+    for layer in model.submodules:
+        if isinstance(layer, Projection):
+            name = layer.kernel.name.split(":")[0]
+            layer.kernel = tf.Variable(tf.cast(layer.kernel, dtype), name=name)

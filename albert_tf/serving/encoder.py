@@ -1,0 +1,50 @@
+"""The encoder as it is served: embeddings of texts and of their tokens."""
+
+from typing import final
+
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.serving.base import Answers, ServedRows, Signature, Tensors
+
+
+class EncoderModel(tf.Module):
+    """The encoder with its outputs in float32, and the mean of a row's tokens."""
+
+    def __init__(self, config: AlbertConfig):
+        super().__init__()
+        self.encoder = AlbertEncoder(config, seed=0)
+
+    def __call__(self, inputs: Tensors, training: bool = False) -> Answers:
+        """Encodes a batch.
+
+        Args:
+          inputs: the encoder's batch.
+          training: whether values are dropped.
+        Returns:
+          float32 `pooled_output` [B, H], `sequence_output` [B, S, H], and `mean_output`
+          [B, H], the mean of a row's tokens, special tokens included.
+        """
+        encoded = self.encoder(inputs, training=training)
+        sequence = tf.cast(encoded["sequence_output"], tf.float32)
+        mask = tf.cast(inputs["input_mask"], tf.float32)[..., tf.newaxis]
+        counts = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
+        return {
+            "pooled_output": tf.cast(encoded["pooled_output"], tf.float32),
+            "sequence_output": sequence,
+            "mean_output": tf.reduce_sum(sequence * mask, axis=1) / counts,
+        }
+
+
+@final
+class ServedEncoder(ServedRows):
+    """The outputs of `EncoderModel`; `text` takes single texts."""
+
+    def answer(self, batch: Tensors) -> Answers:
+        """Computes the embeddings."""
+        return self.model(batch, training=False)
+
+    def text_signature(self) -> Signature:
+        """Makes the signature of texts."""
+        return self.texts_signature(pair=False)
