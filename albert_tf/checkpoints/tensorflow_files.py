@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -195,7 +195,7 @@ def summarize(names: Sequence[str], limit: int = 5) -> str:
     return ", ".join(names[:limit]) + more
 
 
-def _open_reader(prefix: str) -> tf.train.CheckpointReader:
+def _open_reader(prefix: str) -> Any:
     return _explain_reading(prefix, lambda: tf.train.load_checkpoint(prefix))
 
 
