@@ -1,4 +1,4 @@
-"""Answers questions on a text, at the terminal, with a model of `run_squad.py`.
+r"""Answers questions on a text, at the terminal, with a model of `run_squad.py`.
 
     python run_scripts/ask.py --model=squad --context=article.txt \
         --question="Who wrote it?" --question="When?"
@@ -70,9 +70,7 @@ def _read_text(name: str) -> str:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string(
-        "model", None, "Output folder of run_squad.py: the model.", required=True
-    )
+    common_flags.define_model_flag("Output folder of run_squad.py: the model.")
     flags.DEFINE_string(
         "context",
         None,

@@ -1,4 +1,4 @@
-"""Measures speed and memory of a part of the work.
+r"""Measures speed and memory of a part of the work.
 
     python run_scripts/benchmark.py data --input_file='text/*.txt' --input_format=raw \
         --spm_model_file=vocabulary.model --dupe_factor=10

@@ -1,4 +1,4 @@
-"""Converts weights between checkpoint formats, with configuration and vocabulary.
+r"""Converts weights between checkpoint formats, with configuration and vocabulary.
 
     python run_scripts/convert_checkpoint.py --from=albert_base_v2 --to=model \
         --layout=own

@@ -1,4 +1,4 @@
-"""Makes pretraining records of text: pairs of segments with n-gram masks.
+r"""Makes pretraining records of text: pairs of segments with n-gram masks.
 
     python run_scripts/create_pretraining_data.py --input_file='text/*.txt' \
         --input_format=raw --spm_model_file=vocabulary.model \

@@ -1,4 +1,4 @@
-"""Shows rows of a pretraining record file and checks the whole file.
+r"""Shows rows of a pretraining record file and checks the whole file.
 
     python run_scripts/inspect_records.py data/train.tfrecord-00000-of-00064 \
         --vocabulary=vocabulary.model --rows=2

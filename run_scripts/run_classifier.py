@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT to classify or to score one text or two: GLUE, or your own table.
+r"""Fine-tunes ALBERT to classify or to score one text or two: GLUE, or your own table.
 
     python run_scripts/run_classifier.py --task_name=rte --data_dir=glue \
         --init_checkpoint=albert_base --output_dir=rte --do_eval --do_predict

@@ -1,4 +1,4 @@
-"""Compiles the real training step for a TPU on a machine that has none.
+r"""Compiles the real training step for a TPU on a machine that has none.
 
     pip install jax libtpu     # or: --compiler_python=/another/environment/bin/python
     python run_scripts/tpu_preflight.py --topology=v3:2x2 --batch_per_core=32 \

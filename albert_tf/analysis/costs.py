@@ -128,7 +128,7 @@ def _kept_bytes(config, sizes, precision, rematerialize) -> int:
         previous = tf_keras.mixed_precision.global_policy()
         performance.set_mixed_precision_policy(tf.as_dtype(precision))
         try:
-            model = PretrainingModel(config, 0, rematerialize)
+            model = PretrainingModel(config, seed=0, rematerialize=rematerialize)
         finally:
             tf_keras.mixed_precision.set_global_policy(previous)
         boundary = []

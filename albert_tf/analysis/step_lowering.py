@@ -28,7 +28,9 @@ def build_step(
     """
     with precision_policy(train_config.precision):
         model = task.build_model(
-            model_config, train_config.random_seed, train_config.rematerialize
+            model_config,
+            seed=train_config.random_seed,
+            rematerialize=train_config.rematerialize,
         )
     optimizer = optimization.create_optimizer(optimizer_config)
     optimizer.build(model.trainable_variables)

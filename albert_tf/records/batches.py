@@ -1,8 +1,8 @@
-"""Record files -> batches: one deterministic stream, the same on any device layout.
+"""Batches of record files, in one deterministic order for any number of devices.
 
-The order of rows is a function of (seed, epoch). So the position in the data after a
-number of steps is known without being stored, and N workers that each take their part
-of every global batch see the rows that one worker would.
+The order of rows is a function of (seed, epoch). So the position in the data after any
+number of steps need not be stored, and N workers that each take their part of every
+global batch see the same rows as one worker.
 """
 
 import contextlib
@@ -12,16 +12,17 @@ import tensorflow as tf
 
 from albert_tf.config import TrainConfig
 from albert_tf.records.bucketing import LengthBatches
+from albert_tf.records.features import Features
 from albert_tf.records.reader import find_corruption, find_miscount, parsing_spec
 from albert_tf.records.sidecar import RecordSet
 
-# Rows that are shuffled together: 10,000 rows of 512 pieces are about 60 MB.
+# Rows that are shuffled together: 10,000 rows of 512 tokens are about 60 MB.
 _SHUFFLE_ROWS = 10_000
 _FILES_AT_ONCE = 16
-# Batches of rows of many lengths are padded to a multiple of these.
+# Batches are padded to a multiple of these, if rows differ in length.
 _LENGTH_MULTIPLE, _XLA_LENGTH_MULTIPLE = 8, 64
-# What TensorFlow mixes into an operation's seed where the program has set none.
-_SEED_OF_NO_PROGRAM = 87_654_321
+# The seed that TensorFlow mixes into an operation's if the program has set none.
+_DEFAULT_GRAPH_SEED = 87_654_321
 
 
 def training_batches(
@@ -32,31 +33,33 @@ def training_batches(
     context: tf.distribute.InputContext,
     length_multiple: int = 0,
 ) -> tf.data.Dataset:
-    """Batches for ever: rows shuffled anew each epoch, epochs joined without a gap.
+    """Returns endless batches; each epoch is shuffled, epochs follow without a gap.
 
     Args:
-      record_set: what to read.
+      record_set: the rows.
       batch_size: rows in one step over all replicas.
       seed: of the order.
-      first_step: steps whose rows are skipped, for a run that is resumed.
-      context: which part of every batch is this worker's.
-      length_multiple: what rows of many lengths are padded to, as `LengthBatches`.
+      first_step: number of steps to skip, for a run that is resumed.
+      context: says which part of every batch belongs to this worker.
+      length_multiple: as for `LengthBatches`; used if rows differ in length.
     Returns:
       Per-replica batches: dict of int32 or float32 tensors.
+    Raises:
+      ValueError: the replicas cannot share the batch evenly.
     """
     if record_set.varies:
         lengths = LengthBatches(record_set, batch_size, length_multiple)
-        return _own_padded(lengths, lengths.training(seed, first_step), context)
+        return _worker_batches(lengths, lengths.training(seed, first_step), context)
     skipped = first_step * batch_size
     first_epoch, offset = divmod(skipped, record_set.total_rows)
 
-    def epoch_rows(epoch):
+    def epoch_rows(epoch: tf.Tensor) -> tf.data.Dataset:
         return _shuffled_rows(record_set, tf.stack([seed, epoch]))
 
-    # Skipping before the rows are parsed costs reading and no more.
+    # Rows are skipped before they are parsed, so skipping costs no more than reading.
     rows = tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch_rows)
     rows = rows.skip(offset).batch(batch_size, drop_remainder=True)
-    rows = _own_part(rows, batch_size, context)
+    rows = _worker_part(rows, batch_size, context)
     rows = rows.map(lambda row: _parse(row, record_set.features), tf.data.AUTOTUNE)
     return rows.prefetch(tf.data.AUTOTUNE)
 
@@ -67,48 +70,50 @@ def evaluation_batches(
     context: tf.distribute.InputContext,
     length_multiple: int = 0,
 ) -> tf.data.Dataset:
-    """Every row once; the last batch is filled with rows of weight 0.
+    """Returns batches of every row once; rows of weight 0 fill the last batch.
 
-    They come in file order, but by length where lengths vary.
+    Rows are in file order, or sorted by length if they differ in length.
 
     Args:
-      record_set: what to read; at least one row.
+      record_set: the rows; at least one.
       batch_size: rows in one step over all replicas.
-      context: which part of every batch is this worker's.
-      length_multiple: as of `training_batches`.
+      context: says which part of every batch belongs to this worker.
+      length_multiple: as for `training_batches`.
     Returns:
       Per-replica batches as `training_batches`, with `row_weight` float32 [B].
+    Raises:
+      ValueError: the replicas cannot share the batch evenly.
     """
     if record_set.varies:
         lengths = LengthBatches(record_set, batch_size, length_multiple)
-        return _own_padded(lengths, lengths.evaluation(), context)
+        return _worker_batches(lengths, lengths.evaluation(), context)
     total = record_set.total_rows
     fill = -total % batch_size
     rows = _counted(tf.data.TFRecordDataset(list(record_set.paths)), total)
-    # Real rows, so that a fill has valid values in every feature.
+    # The fill repeats real rows, so that all features have valid values.
     rows = rows.concatenate(rows.repeat().take(fill))
     weights = tf.data.Dataset.range(total + fill).map(
         lambda index: tf.cast(index < total, tf.float32)
     )
     pairs = tf.data.Dataset.zip(rows, weights).batch(batch_size, drop_remainder=True)
-    pairs = _own_part(pairs, batch_size, context)
+    pairs = _worker_part(pairs, batch_size, context)
 
-    def parse(row, weight):
+    def parse(row: tf.Tensor, weight: tf.Tensor) -> dict[str, tf.Tensor]:
         return {**_parse(row, record_set.features), "row_weight": weight}
 
     return pairs.map(parse, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
 def evaluation_steps(record_set: RecordSet, batch_size: int) -> int:
-    """Batches that `evaluation_batches` gives."""
+    """Returns the number of batches of `evaluation_batches`."""
     return -(-record_set.total_rows // batch_size)
 
 
 def length_multiple(config: TrainConfig, strategy: tf.distribute.Strategy) -> int:
-    """The number whose multiples batches are padded to; 0: all to the longest allowed.
+    """Returns `LengthBatches`' length_multiple; 0: pad to the longest length allowed.
 
-    A TPU compiles one shape of a batch, so all steps there have the same. XLA on other
-    devices compiles each shape once, so there are few of them.
+    Batches for a TPU have one shape only, since it compiles the step for that shape.
+    Elsewhere XLA compiles the step for every new shape, so it gets few of them.
     """
     if not config.length_buckets or isinstance(strategy, tf.distribute.TPUStrategy):
         return 0
@@ -116,26 +121,28 @@ def length_multiple(config: TrainConfig, strategy: tf.distribute.Strategy) -> in
 
 
 @contextlib.contextmanager
-def explain_corruption(sets: Sequence[RecordSet]) -> Iterator[None]:
-    """Turns TensorFlow's reports of damaged and of missing records into their file.
+def explain_corruption(record_sets: Sequence[RecordSet]) -> Iterator[None]:
+    """Makes TensorFlow's errors about damaged or missing records name their file.
 
     Args:
-      sets: all that is read inside.
+      record_sets: all that are read inside.
     Raises:
-      ValueError: a record is damaged; a file has other than its sidecar's rows.
+      ValueError: a record is damaged, or a file has another number of rows than its
+        sidecar says.
     """
     try:
         yield
     except tf.errors.DataLossError as error:
-        found = find_corruption([path for rows in sets for path in rows.paths])
-        place = f"{found[0]} at byte {found[1]:,}" if found else str(error)
+        paths = [path for record_set in record_sets for path in record_set.paths]
+        damaged = find_corruption(paths)
+        place = f"{damaged[0]} at byte {damaged[1]:,}" if damaged else str(error)
         raise ValueError(
             f"A record is corrupt: {place}. Make the file again or copy it again."
         ) from error
     except tf.errors.FailedPreconditionError as error:
-        for rows in sets:
-            if found := find_miscount(rows.paths, rows.rows):
-                path, expected, counted = found
+        for record_set in record_sets:
+            if miscount := find_miscount(record_set.paths, record_set.rows):
+                path, expected, counted = miscount
                 raise ValueError(
                     f"{path} has {counted:,} rows, but its sidecar says {expected:,}: "
                     "copy both again, or remove both and make the records again."
@@ -144,16 +151,24 @@ def explain_corruption(sets: Sequence[RecordSet]) -> Iterator[None]:
 
 
 def _counted(rows: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """The rows; an error where there are not so many. An epoch without any, joined to
-    the next, would otherwise be read for ever."""
+    """Makes it an error if there is another number of rows.
+
+    Otherwise an epoch without rows, followed by the next one, would never end.
+    """
     return rows.apply(tf.data.experimental.assert_cardinality(count))
 
 
-def _shuffled_rows(record_set, seeds):
-    """Serialized rows of one epoch; `seeds` int64 [2]; inside a dataset's function."""
-    # For this function's graph alone: the shuffle mixes its graph's seed into its own,
-    # and the order must not depend on whether the program calls tf.random.set_seed.
-    tf.compat.v1.set_random_seed(_SEED_OF_NO_PROGRAM)
+def _shuffled_rows(record_set: RecordSet, seeds: tf.Tensor) -> tf.data.Dataset:
+    """Returns the serialized rows of one epoch, shuffled.
+
+    Args:
+      record_set: the rows.
+      seeds: int64 [2], (seed, epoch).
+    """
+    # This runs in a dataset's function and seeds that graph only: the shuffle mixes its
+    # graph's seed into its own, and the order must not depend on whether the program
+    # calls tf.random.set_seed.
+    tf.compat.v1.set_random_seed(_DEFAULT_GRAPH_SEED)
     paths = tf.random.experimental.stateless_shuffle(
         tf.constant(list(record_set.paths)), seeds
     )
@@ -170,40 +185,46 @@ def _shuffled_rows(record_set, seeds):
     return rows.shuffle(_SHUFFLE_ROWS, order, reshuffle_each_iteration=False)
 
 
-def _own_padded(lengths, chosen, context):
-    """Row indices of global batches -> this worker's per-replica batches, padded."""
+def _worker_batches(
+    lengths: LengthBatches,
+    global_batches: tf.data.Dataset,
+    context: tf.distribute.InputContext,
+) -> tf.data.Dataset:
+    """Turns the row indices of global batches into this worker's padded batches."""
 
-    def spread(rows, weights, length):
+    def repeat_length(rows, weights, length):
         return rows, weights, tf.fill(tf.shape(rows), length)
 
-    parts = chosen.map(spread)
-    parts = _own_part(parts, lengths.batch_size, context)
+    parts = global_batches.map(repeat_length)
+    parts = _worker_part(parts, lengths.batch_size, context)
     return parts.map(
         lambda rows, weights, length: lengths.pad(rows, weights, length[0]),
         tf.data.AUTOTUNE,
     ).prefetch(tf.data.AUTOTUNE)
 
 
-def _own_part(batches, batch_size, context):
-    """Global batches -> this worker's per-replica batches, in replica order."""
+def _worker_part(
+    batches: tf.data.Dataset, batch_size: int, context: tf.distribute.InputContext
+) -> tf.data.Dataset:
+    """Cuts this worker's per-replica batches, in replica order, from global batches."""
     workers, replicas = context.num_input_pipelines, context.num_replicas_in_sync
     if batch_size % replicas:
         raise ValueError(
             f"A batch of {batch_size} rows cannot be shared by {replicas} replicas: "
             "use a multiple."
         )
-    own_rows, replica_rows = batch_size // workers, batch_size // replicas
-    first = context.input_pipeline_id * own_rows
+    worker_rows, replica_rows = batch_size // workers, batch_size // replicas
+    first = context.input_pipeline_id * worker_rows
 
-    def cut(tensor):
-        own = tensor[first : first + own_rows]
-        return tf.reshape(own, [own_rows // replica_rows, replica_rows])
+    def cut(tensor: tf.Tensor) -> tf.Tensor:
+        part = tensor[first : first + worker_rows]
+        return tf.reshape(part, [worker_rows // replica_rows, replica_rows])
 
     return batches.map(lambda *parts: tuple(cut(part) for part in parts)).unbatch()
 
 
-def _parse(serialized, features):
-    """Strings [B] -> dict of [B, ...] tensors, int32 where the disk has int64."""
+def _parse(serialized: tf.Tensor, features: Features) -> dict[str, tf.Tensor]:
+    """Parses serialized rows, string [B]; int64 on disk becomes int32."""
     parsed = tf.io.parse_example(serialized, parsing_spec(features))
     return {
         name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value

@@ -1,10 +1,18 @@
-"""Rows of many lengths -> batches of rows of about one length; `batches.py` uses it.
+"""Batches of rows of about one length, for rows that are stored without padding.
 
-Fine-tuning rows are stored without padding and fit in memory. The rows of all epochs
-are one endless stream, each epoch shuffled whole. It is cut into pools of some batches;
-a pool is sorted by length, cut into batches, and these are shuffled. So a batch holds
-rows of about one length, and all of it is a function of (seed, step): a resumed run
-goes on where it was. How far a batch is padded decides its cost and nothing else.
+Such rows (fine-tuning) fit in memory. All epochs are one endless stream of rows, each
+epoch shuffled as a whole. The stream is cut into pools; a pool is sorted by length and
+cut into batches, whose order is then shuffled. For example, 5 rows of the lengths
+7 2 9 4 5, in batches of 2 rows and pools of 2 batches:
+
+    epochs, shuffled     9 2 4 7   5 | 4 7 5   9 2 | ...
+    pools               [9 2 4 7] [5   4 7 5] [9 2   ...
+    sorted, cut         [2 4] [7 9]   [4 5] [5 7]
+    batches, shuffled   [7 9] [2 4]   [4 5] [5 7]
+
+A pool may span several epochs. Pool number n depends on the seed and n only, so the
+batch of any step is known without those before it, and a resumed run continues with the
+right one. The length that a batch is padded to changes its cost, not its result.
 """
 
 import tensorflow as tf
@@ -12,15 +20,16 @@ import tensorflow as tf
 from albert_tf.records.reader import parsing_spec
 from albert_tf.records.sidecar import RecordSet
 
-# Sorted together: more makes padding less, and batches less random.
+# Batches that are sorted together: more of them make padding shorter, and batches less
+# random.
 _BATCHES_PER_POOL = 64
 _ROWS_PER_PARSE = 4096
 
 
 def read_columns(record_set: RecordSet) -> dict[str, tf.Tensor | tf.RaggedTensor]:
-    """All rows of a set, in file order, each feature in one (ragged) tensor.
+    """Reads all rows, in the order of the files, as one (ragged) tensor a feature.
 
-    Whole numbers are int32.
+    Integers are int32.
     """
     features = record_set.features
     spec = parsing_spec(features)
@@ -41,18 +50,20 @@ def read_columns(record_set: RecordSet) -> dict[str, tf.Tensor | tf.RaggedTensor
 
 
 class LengthBatches:
-    """The batches of one set of rows, for training and for evaluation."""
+    """Batches of one record set, for training and for evaluation."""
 
     def __init__(self, record_set: RecordSet, batch_size: int, length_multiple: int):
-        """Args:
-        record_set: rows with a feature `input_ids` that varies; what its sidecar calls
-          `max_seq_length` bounds their lengths.
-        batch_size: rows in one step over all replicas.
-        length_multiple: batches are padded to a multiple of it; 0: all of them to
-          `max_seq_length`.
+        """Reads the rows.
+
+        Args:
+          record_set: rows whose feature `input_ids` varies; `max_seq_length` in the
+            sidecar bounds its length.
+          batch_size: rows in one step over all replicas.
+          length_multiple: batches are padded to a multiple of it; 0: all of them are
+            padded to `max_seq_length`.
         """
         columns = read_columns(record_set)
-        # Strings are for people and for the host.
+        # Models do not read strings; they are for people and for the host.
         self._columns = {
             name: column
             for name, column in columns.items()
@@ -61,20 +72,23 @@ class LengthBatches:
         self.batch_size = batch_size
         self._multiple = length_multiple
         self._longest = int(record_set.metadata["max_seq_length"])
-        pieces = columns["input_ids"]
-        self._lengths = tf.cast(pieces.row_lengths(axis=pieces.ragged_rank), tf.int32)
+        input_ids = columns["input_ids"]
+        lengths = input_ids.row_lengths(axis=input_ids.ragged_rank)
+        self._lengths = tf.cast(lengths, tf.int32)
         self._options = None
-        if pieces.ragged_rank == 2:
+        if input_ids.ragged_rank == 2:
             self._lengths = tf.reduce_max(self._lengths, axis=1)
-            self._options = int(tf.reduce_max(pieces.row_lengths(axis=1)))
+            self._options = int(tf.reduce_max(input_ids.row_lengths(axis=1)))
         self._rows = int(self._lengths.shape[0])
 
     def training(self, seed: int, first_step: int) -> tf.data.Dataset:
-        """Global batches for ever, as (row indices int64 [B], weights, padded length).
+        """Returns endless global batches: (row indices, weights, padded length).
 
         Args:
           seed: of the order.
           first_step: the step whose batch comes first.
+        Returns:
+          int64 [B], float32 [B] (all 1), int32 [].
         """
         size = self.batch_size
         batches = max(1, min(_BATCHES_PER_POOL, self._rows // size))
@@ -89,7 +103,10 @@ class LengthBatches:
         )
 
     def evaluation(self) -> tf.data.Dataset:
-        """Global batches of every row once, as `training`; weight 0 fills the last."""
+        """Returns global batches of every row once, as `training`.
+
+        Rows are sorted by length; rows of weight 0 fill the last batch.
+        """
         size = self.batch_size
         order = tf.argsort(self._lengths, stable=True)
         order = tf.cast(order, tf.int64)
@@ -101,17 +118,20 @@ class LengthBatches:
             lambda rows, weights: (rows, weights, self._padded_length(rows))
         )
 
-    def pad(self, rows, weights, length) -> dict[str, tf.Tensor]:
-        """Some of a global batch's rows as a batch.
+    def pad(
+        self, rows: tf.Tensor, weights: tf.Tensor, length: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Returns some rows of a global batch, padded.
 
         Args:
           rows: int64 [B], their indices.
           weights: float32 [B].
-          length: int32, L, what the global batch is padded to.
+          length: int32 [], L, the length that the global batch is padded to.
         Returns:
-          Each feature: int32 [B, L] or, of a row of options, [B, C, L], C being the
-          most options of the set; as it is where its shape is fixed. Besides them
-          `input_mask`, 1 for pieces, `row_index` int32 [B] and `row_weight`.
+          Each feature that varies: int32 [B, L] or, for rows of options, [B, C, L],
+          where C is the largest number of options of any row; other features in their
+          shape. Besides them `input_mask`, 1 for tokens, `row_index` int32 [B] and
+          `row_weight`.
         """
         batch = {"row_index": tf.cast(rows, tf.int32), "row_weight": weights}
         for name, column in self._columns.items():
@@ -124,29 +144,38 @@ class LengthBatches:
             batch[name] = values
         return batch
 
-    def _dense(self, ragged, rows, length):
-        """Ragged [B, (L)] or [B, (C), (L)] -> padded with 0."""
+    def _dense(
+        self, ragged: tf.RaggedTensor, rows: int | None, length: tf.Tensor
+    ) -> tf.Tensor:
+        """Pads ragged [B, (L)] or [B, (C), (L)] with 0."""
         sizes = [rows]
         if ragged.ragged_rank == 2:
             sizes.append(self._options)
-        # With one length for all batches the shape is known, as TPUs need it.
+        # With one length for all batches the shape is known, which TPUs need.
         last = length if self._multiple else self._longest
         dense = ragged.to_tensor(shape=tf.cast(tf.stack([*sizes, last]), tf.int64))
         return tf.ensure_shape(dense, [*sizes, None if self._multiple else last])
 
-    def _padded_length(self, rows):
+    def _padded_length(self, rows: tf.Tensor) -> tf.Tensor:
+        """Returns the length that a batch of these rows is padded to, int32 []."""
         if not self._multiple:
             return tf.constant(self._longest)
         longest = tf.reduce_max(tf.gather(self._lengths, rows))
         rounded = -(-longest // self._multiple) * self._multiple
         return tf.minimum(rounded, self._longest)
 
-    def _pool(self, pool, batches, seed):
-        """Indices of some batches of rows, int64 [batches, B]."""
+    def _pool(self, pool: tf.Tensor, batches: int, seed: int) -> tf.Tensor:
+        """Returns the row indices of a pool's batches, int64 [batches, B].
+
+        Args:
+          pool: int64 [], its number.
+          batches: number of batches in a pool.
+          seed: of the order.
+        """
         size, rows = batches * self.batch_size, self._rows
         first = pool * size
         epoch, offset = first // rows, first % rows
-        # Of all the epochs that the pool may reach into.
+        # The orders of all epochs that the pool may reach into.
         orders = [
             tf.random.experimental.stateless_shuffle(
                 tf.range(rows, dtype=tf.int64), tf.stack([seed, epoch + later])
@@ -156,6 +185,7 @@ class LengthBatches:
         chosen = tf.concat(orders, axis=0)[offset : offset + size]
         by_length = tf.argsort(tf.gather(self._lengths, chosen), stable=True)
         cut = tf.reshape(tf.gather(chosen, by_length), [batches, self.batch_size])
+        # Negative, so that pools and epochs do not share seeds.
         mixed = tf.random.experimental.stateless_shuffle(
             cut, tf.stack([seed, -1 - pool])
         )

@@ -1,24 +1,31 @@
-"""Several models' predictions of the same rows as one (section 4.9 of the paper)."""
+"""Ensembles: several models' predictions of the same rows, averaged (section 4.9 of the
+paper)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.files import read_json
+from albert_tf.task_config import Squad, TaskConfig
 from albert_tf.training import stored_predictions
+from albert_tf.training.stored_predictions import Predictions
 
-# What is averaged; all else must be the same in all models.
+# These are averaged; all other arrays must be the same for all models.
 _AVERAGED = ("probabilities", "values")
+# Fields of a task configuration that must be the same for all models.
+_SHARED = ("task_name", "labels")
 
-Predictions = Mapping[str, np.ndarray]
-Score = Callable[[Predictions], dict[str, float]]
+Metrics = Callable[[Predictions], Mapping[str, float]]
 
 
 def check_output(folder: Path) -> None:
-    """Raises ValueError if an ensemble's files would take the place of a run's."""
+    """Checks that a folder holds no run, whose files an ensemble's would replace.
+
+    Raises:
+      ValueError: it does.
+    """
     results = read_json(folder / RESULTS_FILE, missing_ok=True)
     if results and "models" not in results:
         raise ValueError(
@@ -27,67 +34,80 @@ def check_output(folder: Path) -> None:
         )
 
 
-def shared_task(names: Sequence[str], facts: Sequence[Mapping]) -> dict[str, Any]:
-    """What `task.json` of several models says, which must agree.
+def shared_task(
+    names: Sequence[str], task_configs: Sequence[TaskConfig | None]
+) -> TaskConfig:
+    """The one task of several models.
 
+    Args:
+      names: of the models, for messages.
+      task_configs: what each of them was trained for.
     Raises:
       ValueError: they differ in task or labels, or one is of SQuAD or of no task.
     """
-    first = facts[0]
-    for name, each in zip(names, facts, strict=True):
-        if not each:
+    first = None
+    for name, task_config in zip(names, task_configs, strict=True):
+        if task_config is None:
             raise ValueError(f"{name} was not trained for a task: leave it out.")
-        if "labels" not in each:
+        if isinstance(task_config, Squad):
             raise ValueError(
-                f"{name} was trained for {each.get('task_name')}: for SQuAD there is "
+                f"{name} was trained for {task_config.task_name}: for SQuAD there is "
                 "ensemble_squad.py."
             )
-        for key in ("task_name", "labels"):
-            if each.get(key) != first.get(key):
+        first = first or task_config
+        values, expected = task_config.to_dict(), first.to_dict()
+        for key in _SHARED:
+            if values.get(key) != expected.get(key):
                 raise ValueError(
-                    f"{name} was trained with {key}={each.get(key)}, {names[0]} with "
-                    f"{first.get(key)}: average models of one task."
+                    f"{name} was trained with {key}={values.get(key)}, {names[0]} with "
+                    f"{expected.get(key)}: average models of one task."
                 )
-    return dict(first)
+    if first is None:
+        raise ValueError("An ensemble needs models. Received none: give --models.")
+    return first
 
 
-def read_sets(folders: Sequence[Path]) -> dict[str, list[dict[str, np.ndarray]]]:
-    """Name -> what each model predicted for a set that all of them predicted.
+def read_splits(folders: Sequence[Path]) -> dict[str, list[Predictions]]:
+    """Reads the predictions of the splits that all models have predicted.
 
+    Args:
+      folders: output folders of runs.
+    Returns:
+      Name of the split -> predictions of each model.
     Raises:
-      FileNotFoundError: they have no set in common.
-      ValueError: sets of one name hold other rows.
+      FileNotFoundError: they have no split in common.
+      ValueError: splits of one name hold other rows.
     """
-    found = [stored_predictions.splits(folder) for folder in folders]
-    shared = [name for name in found[0] if all(name in sets for sets in found)]
+    names = [stored_predictions.splits(folder) for folder in folders]
+    shared = [name for name in names[0] if all(name in others for others in names)]
     if not shared:
         raise FileNotFoundError(
             f"{', '.join(map(str, folders))} have no predicted set in common: run each "
             "with --do_eval or --do_predict."
         )
-    sets = {
+    splits: dict[str, list[Predictions]] = {
         name: [stored_predictions.read(folder, name) for folder in folders]
         for name in shared
     }
-    for name, members in sets.items():
+    for name, members in splits.items():
         for folder, member in zip(folders, members, strict=True):
             if not _same_rows(member, members[0]):
                 raise ValueError(
                     f"{folder} predicted other rows as {name} than {folders[0]}: "
                     "predict the same file with both."
                 )
-    return sets
+    return splits
 
 
 def _same_rows(one: Predictions, other: Predictions) -> bool:
-    """The same rows, though other vocabularies and lengths may have made them."""
+    """True if the rows are the same, whatever vocabulary or length they have."""
     names = [n for n in one if n not in (*_AVERAGED, "content_sha256")]
     shapes = all(one[n].shape == other[n].shape for n in _AVERAGED if n in one)
     return shapes and all(np.array_equal(one[name], other[name]) for name in names)
 
 
 def average(members: Sequence[Predictions]) -> dict[str, np.ndarray]:
-    """The mean of probabilities or values; the rest is the first one's."""
+    """The mean of probabilities or values, and all other arrays of the first model."""
     averaged = {
         name: np.mean([member[name] for member in members], axis=0)
         for name in _AVERAGED
@@ -96,23 +116,22 @@ def average(members: Sequence[Predictions]) -> dict[str, np.ndarray]:
     return {**members[0], **averaged}
 
 
-def select(members: Sequence[Predictions], score: Score, metric: str) -> list[int]:
-    """The models whose average is best: the best one, then greedily each that helps.
+def select(members: Sequence[Predictions], metrics: Metrics, metric: str) -> list[int]:
+    """Chooses models greedily: the best one, then each that improves the average most.
 
     Args:
-      members: what each model predicted for the set to choose by, with labels.
-      score: of a set's predictions.
-      metric: which of its scores counts; higher is better.
+      members: each model's predictions of the split to choose by, with labels.
+      metrics: predictions of a split -> its metrics.
+      metric: name of the one that counts; higher is better.
     Returns:
-      Indices of models, in the order of their choice; the same model may not come
-      twice.
+      Indices of different models, in the order of their choice.
     """
     chosen, best = [], -np.inf
     while len(chosen) < len(members):
         rest = [index for index in range(len(members)) if index not in chosen]
         values = [
             np.nan_to_num(
-                score(average([members[i] for i in (*chosen, index)]))[metric],
+                metrics(average([members[i] for i in (*chosen, index)]))[metric],
                 nan=-np.inf,
             )
             for index in rest

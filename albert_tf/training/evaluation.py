@@ -40,7 +40,7 @@ def evaluate_splits(
     evaluations = {}
     with strategy.scope():
         with precision_policy(train_config.precision):
-            model = task.build_model(model_config, train_config.random_seed, "none")
+            model = task.build_model(model_config, seed=train_config.random_seed)
         # Nothing may be missing: a head of random numbers predicts nothing.
         load_weights(model, checkpoint, unused_ok=HEADS)
         for name, rows in splits.items():

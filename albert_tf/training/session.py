@@ -44,7 +44,9 @@ class Session:
         config = job.train_config
         with precision_policy(config.precision):
             self.model = job.task.build_model(
-                job.model_config, config.random_seed, config.rematerialize
+                job.model_config,
+                seed=config.random_seed,
+                rematerialize=config.rematerialize,
             )
         optimizer = optimization.create_optimizer(job.optimizer_config)
         optimizer.build(self.model.trainable_variables)

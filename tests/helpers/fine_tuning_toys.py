@@ -9,7 +9,8 @@ from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.records.features import classifier_features
 from albert_tf.records.sidecar import RecordSet, read_record_set
 from albert_tf.records.writer import write_records
-from albert_tf.tasks.classification import classification
+from albert_tf.task_config import Classification
+from albert_tf.tasks.create import create_task
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.job import Job
 from data_prep.fine_tuning import classification as fine_tuning_classification
@@ -19,6 +20,7 @@ from helpers.tiny import tiny_config
 WORDS = [f"word{letter}" for letter in "abcdefghijklmnopqrst"]
 GOOD, BAD = "lovely", "awful"
 MAX_SEQ_LENGTH = 17
+TASK_CONFIG = Classification("toy", ["bad", "good"])
 
 
 def write_vocabulary(folder: Path) -> Path:
@@ -94,11 +96,10 @@ def make_job(output_dir, vocabulary, train_rows=None, dev_rows=None, **changes):
     }
     optimizer |= {k: changes.pop(k) for k in [*changes] if k in optimizer}
     train |= {k: changes.pop(k) for k in [*changes] if k in train}
-    facts = {"task_name": "toy", "labels": ["bad", "good"]}
     job = {
-        "task": classification("toy", facts["labels"]),
+        "task": create_task(TASK_CONFIG, dropout=0.1),
         "model_config": config(),
-        "files": model_dir.model_files(vocabulary, facts),
+        "files": model_dir.model_files(vocabulary, TASK_CONFIG.to_dict()),
     }
     return Job(
         optimizer_config=OptimizerConfig("adamw", **optimizer),

@@ -67,8 +67,7 @@ def served(request, tmp_path_factory):
         threshold = float(np.median(predicted["no_answer_logits"]))
         settings = dataclasses.replace(settings, threshold=threshold)
     contexts = {str(number): text for number, text in enumerate(TEXTS)}
-    rules = answers.AnswerRules(settings.n_best_size, settings.max_answer_length)
-    proposals = answers.propose(rows, predicted, contexts, rules)
+    proposals = answers.propose(rows, predicted, contexts, settings)
     version = export_folder(folder, folder / "served", threshold=threshold)
     signatures = tf.saved_model.load(str(version)).signatures
     return settings, proposals, rows, signatures, version
@@ -175,8 +174,7 @@ def python_answers(settings, model, tokenizer, pairs):
         rows.append(row | {"question_id": str(number).encode()})
     predicted = predict(create_task(settings), model, rows, batch_size=16)
     contexts = {str(number): text for number, (_, text) in enumerate(pairs)}
-    rules = answers.AnswerRules(settings.n_best_size, settings.max_answer_length)
-    return answers.propose(rows, predicted, contexts, rules)
+    return answers.propose(rows, predicted, contexts, settings)
 
 
 def check_text(answer, settings, proposals):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from albert_tf.files import write_json
-from albert_tf.tasks.classification import classification
+from albert_tf.task_config import Classification, Regression, Squad
+from albert_tf.tasks.create import create_task
 from albert_tf.training import ensembles, stored_predictions
 
 
@@ -18,7 +19,7 @@ def member(probabilities, labels=(0, 1, 1, 0), **more):
     }
 
 
-SCORE = classification("toy", ["a", "b"]).score
+METRICS = create_task(Classification("toy", ["a", "b"])).host_metrics
 
 
 def test_probabilities_are_averaged_and_labels_kept():
@@ -36,32 +37,31 @@ def test_the_best_subset_is_chosen_one_by_one():
         member([0.1, 0.1, 0.7, 0.1]),  # three of four
         member([0.4, 0.6, 0.6, 0.6]),  # three of four
     ]
-    alone = [SCORE(each)["eval_accuracy"] for each in members]
+    alone = [METRICS(each)["eval_accuracy"] for each in members]
     assert alone == [0.25, 0.5, 0.75, 0.75]
-    chosen = ensembles.select(members, SCORE, "eval_accuracy")
+    chosen = ensembles.select(members, METRICS, "eval_accuracy")
     # With the second, the third one's mistake is outvoted.
     assert chosen == [2, 1]
     averaged = ensembles.average([members[index] for index in chosen])
-    assert SCORE(averaged)["eval_accuracy"] == 1.0
+    assert METRICS(averaged)["eval_accuracy"] == 1.0
 
 
 def test_one_model_that_is_better_than_any_average_stays_alone():
     members = [member([0.9, 0.0, 0.0, 0.9]), member([0.4, 0.6, 0.6, 0.4])]
-    assert ensembles.select(members, SCORE, "eval_accuracy") == [1]
+    assert ensembles.select(members, METRICS, "eval_accuracy") == [1]
 
 
 def test_models_of_other_tasks_or_rows_are_refused():
-    facts = [
-        {"task_name": "rte", "labels": ["a"]},
-        {"task_name": "rte", "labels": ["b"]},
-    ]
+    one, other = Classification("rte", ["a"]), Classification("rte", ["b"])
     with pytest.raises(ValueError, match=r"two was trained with labels=\['b'\]"):
-        ensembles.shared_task(["one", "two"], facts)
+        ensembles.shared_task(["one", "two"], [one, other])
+    with pytest.raises(ValueError, match="task_name=sts-b"):
+        ensembles.shared_task(["one", "two"], [one, Regression("sts-b")])
     with pytest.raises(ValueError, match="two was not trained"):
-        ensembles.shared_task(["one", "two"], [facts[0], {}])
-    with pytest.raises(ValueError, match=r"for squad_v1\.1: .*ensemble_squad"):
-        ensembles.shared_task(["one"], [{"task_name": "squad_v1.1"}])
-    assert ensembles.shared_task(["one"], facts[:1]) == facts[0]
+        ensembles.shared_task(["one", "two"], [one, None])
+    with pytest.raises(ValueError, match=r"for squad_v1: .*ensemble_squad"):
+        ensembles.shared_task(["one"], [Squad(version_2=False)])
+    assert ensembles.shared_task(["one", "two"], [one, one]) == one
 
 
 def test_a_run_is_not_overwritten_but_an_ensemble_is(tmp_path):

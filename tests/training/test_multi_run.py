@@ -15,12 +15,19 @@ from albert_tf.records.features import classifier_features
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
-from albert_tf.tasks.classification import classification
+from albert_tf.task_config import Classification
+from albert_tf.tasks.create import create_task
 from albert_tf.training import evaluation as training_evaluation
 from albert_tf.training import multi_run, stored_predictions
 from albert_tf.training import run as training_run
 from albert_tf.training.best_checkpoint import BestWeights
-from helpers.fine_tuning_toys import config, make_job, write_rows, write_vocabulary
+from helpers.fine_tuning_toys import (
+    TASK_CONFIG,
+    config,
+    make_job,
+    write_rows,
+    write_vocabulary,
+)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +100,7 @@ def test_the_best_weights_predict(trained, sets):
 
 def test_the_folder_is_a_model_that_needs_nothing_else(trained, sets, tmp_path):
     found = ModelDir.read(trained[0])
-    assert found.config == config() and found.task["labels"] == ["bad", "good"]
+    assert found.config == config() and found.task_config == TASK_CONFIG
     assert "/best/" in found.checkpoint
     assert found.tokenizer().encode("lovely") == [5]
     job = make_job(tmp_path, found.vocabulary, init_checkpoint=found.checkpoint)
@@ -121,7 +128,7 @@ def test_any_devices_and_batches_predict_the_same(trained, sets, batch_size):
         "one": device(),
         "two": tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
     }
-    task = classification("toy", ["bad", "good"])
+    task = create_task(TASK_CONFIG)
     arguments = (task, found.config, config, found.checkpoint, {"dev": sets[1]})
     expected = stored_predictions.read(trained[0], "dev")
     for strategy in strategies.values():
@@ -154,9 +161,7 @@ def test_how_it_is_computed_changes_no_loss(folder, sets, tmp_path, case):
             iterations_per_loop=12,
             **changes,
         )
-        job = dataclasses.replace(
-            job, task=classification("toy", "ab", ("eval_accuracy",), 0.0)
-        )
+        job = dataclasses.replace(job, task=create_task(TASK_CONFIG))
         results = training_run.run(job, device())
         losses.append([results["train"]["loss"], results["eval_loss"]])
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
@@ -202,8 +207,8 @@ def test_training_stops_when_it_gets_no_better(folder, sets, tmp_path, monkeypat
     train, dev, _ = sets
     scores = iter([0.5, 0.7, 0.6, 0.7, 0.9])
     task = dataclasses.replace(
-        classification("toy", ["bad", "good"]),
-        score=lambda predicted: {"eval_accuracy": next(scores)},
+        create_task(TASK_CONFIG, dropout=0.1),
+        host_metrics=lambda predicted: {"eval_accuracy": next(scores)},
     )
     job = make_job(
         tmp_path,
@@ -220,13 +225,15 @@ def test_training_stops_when_it_gets_no_better(folder, sets, tmp_path, monkeypat
     assert results["best"]["global_step"] == 8
     assert results["best"]["eval_accuracy"] == 0.7
     # Started again, it does not go on.
-    again = dataclasses.replace(task, score=lambda predicted: {"eval_accuracy": 0.6})
+    again = dataclasses.replace(
+        task, host_metrics=lambda predicted: {"eval_accuracy": 0.6}
+    )
     results = training_run.run(dataclasses.replace(job, task=again), device())
     assert results["status"] == "stopped early" and results["global_step"] == 16
 
 
 def test_a_score_that_is_not_defined_is_never_the_best(tmp_path):
-    model = ClassificationModel(config(), 2, seed=1)
+    model = ClassificationModel(config(), num_outputs=2, seed=1)
     best = BestWeights(tmp_path, "pearson", {})
     for step, value in enumerate([None, 0.1, None, -0.3]):
         best.offer(model, {"pearson": value}, step)
@@ -241,7 +248,7 @@ def test_a_head_of_another_task_starts_fresh(folder, sets, trained, tmp_path, ca
         folder / "vocab.txt",
         train,
         dev,
-        task=classification("three", ["a", "bad", "good"]),
+        task=create_task(Classification("three", ["a", "bad", "good"])),
         init_checkpoint=str(trained[0]),
         num_train_steps=2,
     )
