@@ -240,21 +240,23 @@ class OptimizerConfig:
     """The optimizer and its learning rate; the paper's section 4.1 as defaults.
 
     Attributes:
-      optimizer: "lamb" or "adamw".
-      learning_rate: the peak that warm-up aims at.
-      num_train_steps: optimizer steps until the rate is `end_learning_rate`.
-      num_warmup_steps: steps of linear warm-up; 0: none.
-      start_warmup_step: the step that warm-up starts at; the rate is 0 before it.
-      poly_power: power of the polynomial decay; 1.0 is linear.
-      end_learning_rate: the rate after the last step.
-      weight_decay: decoupled decay; not on LayerNorm and biases.
+      optimizer: the optimizer.
+      learning_rate: peak learning rate, reached at the end of warm-up.
+      num_train_steps: optimizer steps; the decay of the learning rate ends there.
+      num_warmup_steps: steps of linear warm-up; 0: no warm-up.
+      start_warmup_step: step at which warm-up starts; the rate is 0 before it.
+      poly_power: power of the polynomial decay; 1: linear.
+      end_learning_rate: learning rate after the last step.
+      weight_decay: decoupled weight decay; not on LayerNorm and biases.
       beta_1: decay rate of the first moment.
       beta_2: decay rate of the second moment.
       epsilon: added to the root of the second moment.
       clip_norm: bound of the gradients' global norm.
     """
 
-    optimizer: str = "lamb"
+    optimizer: str = dataclasses.field(
+        default="lamb", metadata={"choices": ("lamb", "adamw")}
+    )
     learning_rate: float = 0.00176
     num_train_steps: int = 125_000
     num_warmup_steps: int = 3_125
@@ -326,37 +328,48 @@ class TrainConfig:
     """How large, how often and on what: the loop's settings.
 
     Attributes:
-      output_dir: folder of checkpoints, events and `results.json`.
-      train_batch_size: rows in one optimizer step, over all replicas.
-      eval_batch_size: rows in one evaluation step, over all replicas.
-      gradient_accumulation_steps: parts that each replica cuts its rows of a step into,
-        one after the other, to need less memory.
-      precision: "float32" or "bfloat16", of activations; weights, LayerNorm, softmax
-        and losses are float32 always.
-      jit_compile: whether XLA compiles the gradient (TPUs always do).
-      rematerialize: what the backward pass computes again: "none", "attention" or
-        "block".
-      iterations_per_loop: steps inside one graph call, and between log lines.
+      output_dir: folder of checkpoints, TensorBoard events and results.json. A run that
+        finds its checkpoints there resumes; checkpoints of another configuration are
+        refused.
+      train_batch_size: rows in an optimizer step, over all devices.
+      eval_batch_size: rows in an evaluation step, over all devices.
+      gradient_accumulation_steps: parts into which each device splits its rows of a
+        step, to need less memory.
+      precision: of activations; weights, LayerNorm, softmax and losses are float32
+        always.
+      jit_compile: compile the gradient's computation with XLA. TPUs always do; on CPUs
+        it is slower than without.
+      rematerialize: what the backward pass recomputes to need less memory: nothing,
+        attention probabilities, or whole blocks.
+      iterations_per_loop: steps in one graph call and between log lines. SIGTERM is
+        answered between loops: keep a loop shorter than the notice that your machine
+        gives.
       save_checkpoints_steps: steps between checkpoints.
-      keep_checkpoint_max: checkpoints that are kept; 0: all.
-      eval_steps: steps between evaluations while training; 0: only after it.
-      early_stopping: evaluations in a row, none of them the best so far, after which
-        training stops; 0: never.
-      length_buckets: whether batches of rows of many lengths are padded to about their
-        longest row; if not, to the longest that rows may have. Results are the same.
-      max_eval_steps: evaluation batches at most; 0: the whole set.
-      max_train_hours: hours of training, over all resumptions, after which it stops;
-        0: no limit.
-      random_seed: of initial weights, dropout and the order of rows.
+      keep_checkpoint_max: checkpoints to keep; 0: all.
+      eval_steps: steps between evaluations while training; the best weights are kept in
+        OUTPUT_DIR/best. 0: evaluate only after training; fine-tuning then takes
+        save_checkpoints_steps.
+      early_stopping: evaluations in a row without a better one after which training
+        stops; 0: never.
+      length_buckets: pad batches to about their longest row; if false, and on TPUs, to
+        the longest row allowed. The results are the same.
+      max_eval_steps: most batches of an evaluation; 0: the whole data set.
+      max_train_hours: hours of training, resumptions included, after which it stops
+        with a checkpoint; 0: no limit.
+      random_seed: seed of initial weights, dropout and the order of rows.
     """
 
     output_dir: str
     train_batch_size: int = 4096
     eval_batch_size: int = 64
     gradient_accumulation_steps: int = 1
-    precision: str = "float32"
+    precision: str = dataclasses.field(
+        default="float32", metadata={"choices": ("float32", "bfloat16")}
+    )
     jit_compile: bool = False
-    rematerialize: str = "none"
+    rematerialize: str = dataclasses.field(
+        default="none", metadata={"choices": ("none", "attention", "block")}
+    )
     iterations_per_loop: int = 1_000
     save_checkpoints_steps: int = 5_000
     keep_checkpoint_max: int = 5
@@ -379,11 +392,12 @@ class TrainConfig:
             "output_dir must not have any of []*? in its name, which TensorFlow takes "
             f"for a pattern. Received {self.output_dir}: rename it.",
         )
-        for name, choices in _CHOICES.items():
-            value = getattr(self, name)
+        for field in dataclasses.fields(self):
+            value, choices = getattr(self, field.name), field.metadata.get("choices")
             _require(
-                value in choices,
-                f"{name} must be one of {', '.join(choices)}. Received {value!r}.",
+                not choices or value in choices,
+                f"{field.name} must be one of {', '.join(choices or ())}. "
+                f"Received {value!r}.",
             )
         _require(
             _is_number(self.max_train_hours) and self.max_train_hours >= 0,
@@ -399,10 +413,6 @@ class TrainConfig:
             )
 
 
-_CHOICES = {
-    "precision": ("float32", "bfloat16"),
-    "rematerialize": ("none", "attention", "block"),
-}
 _ZERO_ALLOWED = (
     "keep_checkpoint_max",
     "eval_steps",

@@ -70,9 +70,7 @@ def _read_text(name: str) -> str:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string(
-        "model", None, "Output folder of run_squad.py: the model.", required=True
-    )
+    common_flags.define_model_flag("Output folder of run_squad.py: the model.")
     flags.DEFINE_string(
         "context",
         None,

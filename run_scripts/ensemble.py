@@ -65,8 +65,8 @@ def main():
 
 
 if __name__ == "__main__":
-    flags.DEFINE_list("models", None, "Output folders of runs.", required=True)
-    flags.DEFINE_string("output_dir", None, "Folder for the results.", required=True)
+    common_flags.define_models_flag("Output folders of runs.")
+    common_flags.define_output_dir_flag("Folder for the results.")
     flags.DEFINE_string(
         "select_by",
         "",

@@ -50,17 +50,10 @@ def main():
 
 
 if __name__ == "__main__":
-    flags.DEFINE_list(
-        "models",
-        None,
-        "Output folders of run_squad.py, comma-separated.",
-        required=True,
+    common_flags.define_models_flag("Output folders of run_squad.py, comma-separated.")
+    common_flags.define_predict_file_flag(
+        "SQuAD JSON that they have answered.", required=True
     )
-    flags.DEFINE_string(
-        "predict_file", None, "SQuAD JSON that they have answered.", required=True
-    )
-    flags.DEFINE_string(
-        "output_dir", None, "Folder of the ensemble's answers.", required=True
-    )
+    common_flags.define_output_dir_flag("Folder of the ensemble's answers.")
     squad_data.define_answer_flags()
     common_flags.run(main)

@@ -17,6 +17,7 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
+from albert_tf.config import TrainConfig
 from albert_tf.files import write_whole
 from albert_tf.text import packing
 from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
@@ -112,13 +113,11 @@ if __name__ == "__main__":
         "Checkpoints to compare, each by its path up to .index or by its folder.",
         required=True,
     )
-    flags.DEFINE_string(
-        "output_file", None, "CSV to write; the PNG lies beside it.", required=True
-    )
+    common_flags.define_output_file_flag("CSV to write; the PNG lies beside it.")
     flags.DEFINE_integer(
         "max_rows", 256, "Rows of the text to measure at most.", lower_bound=1
     )
-    flags.DEFINE_integer("eval_batch_size", 8, "Rows in one step.", lower_bound=1)
+    fields.define(TrainConfig, "eval_batch_size", eval_batch_size=8)
     common_flags.define_corpus_flags(input_format="raw")
     common_flags.define_tokenizer_flags()
     common_flags.define_max_seq_length_flag(512)

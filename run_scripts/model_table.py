@@ -103,5 +103,6 @@ if __name__ == "__main__":
     common_flags.define_config_override_flag()
     common_flags.define_max_seq_length_flag(512)
     common_flags.define_max_predictions_flag()
-    common_flags.define_precision_flags()
+    common_flags.define_precision_flag()
+    common_flags.define_rematerialize_flag()
     common_flags.run(main)

@@ -76,7 +76,8 @@ def main():
 
 if __name__ == "__main__":
     common_flags.define_record_flags()
-    common_flags.define_model_flags()
+    common_flags.define_config_file_flag(required=False)
+    common_flags.define_init_checkpoint_flag()
     common_flags.define_sharing_flags()
     flags.DEFINE_bool(
         "sentence_order_loss",
@@ -85,20 +86,8 @@ if __name__ == "__main__":
         "made for that. If false, masked pieces alone.",
     )
     common_flags.define_tokenizer_flags(cleaning=None)
-    common_flags.define_max_seq_length_flag(512)
+    common_flags.define_max_seq_length_flag()
     common_flags.define_max_predictions_flag()
-    common_flags.define_run_flags(
-        do_train=True,
-        do_eval=False,
-        train_batch_size=4096,
-        eval_batch_size=64,
-        save_checkpoints_steps=5000,
-        eval_steps=0,
-    )
-    common_flags.define_optimizer_flags(
-        optimizer="lamb",
-        learning_rate=0.00176,
-        num_train_steps=125_000,
-        num_warmup_steps=3_125,
-    )
+    common_flags.define_run_flags()
+    common_flags.define_optimizer_flags()
     common_flags.run(main)

@@ -32,5 +32,7 @@ def main():
 
 if __name__ == "__main__":
     race_data.define_flags()
-    fine_tuning_flags.define_fine_tuning_flags()
+    fine_tuning_flags.define_fine_tuning_flags(
+        learning_rate=1e-5, num_train_steps=12_000, num_warmup_steps=1_000
+    )
     common_flags.run(main)

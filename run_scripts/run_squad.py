@@ -7,6 +7,7 @@ r"""Fine-tunes ALBERT to answer questions on a paragraph: SQuAD v1.1 or v2.0.
         --output_dir=squad --predict_file=new.json
 """
 
+from albert_tf.task_config import Squad
 from flags import common_flags, fine_tuning_flags, squad_data
 
 
@@ -19,9 +20,6 @@ def main():
 if __name__ == "__main__":
     squad_data.define_flags()
     fine_tuning_flags.define_fine_tuning_flags(
-        max_seq_length=384,
-        train_batch_size=48,
-        num_train_steps=3649,
-        num_warmup_steps=365,
+        max_seq_length=Squad.max_seq_length, num_train_epochs=3.0
     )
     common_flags.run(main)

@@ -160,9 +160,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("server", "localhost:8501", "HOST:PORT of the server.")
     flags.DEFINE_enum("protocol", "rest", ["rest", "grpc"], "Protocol of the request.")
     flags.DEFINE_string("model_name", None, "The server's --model_name.", required=True)
-    flags.DEFINE_integer(
-        "model_version", 0, "Version of the model; 0: the latest.", lower_bound=0
-    )
+    common_flags.define_model_version_flag("Version of the model; 0: the latest.")
     flags.DEFINE_string(
         "signature", "text", "Signature: text, examples, ids or serving_default."
     )

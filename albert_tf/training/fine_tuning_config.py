@@ -12,7 +12,7 @@ OPTIMIZER = OptimizerConfig(
     "adamw", learning_rate=5e-5, num_train_steps=1000, num_warmup_steps=0
 )
 # Settings of `TrainConfig` that differ from those of pretraining.
-TRAIN = {"train_batch_size": 32, "eval_batch_size": 32, "save_checkpoints_steps": 1000}
+TRAIN = {"train_batch_size": 32, "eval_batch_size": 8, "save_checkpoints_steps": 1000}
 
 
 @dataclasses.dataclass(frozen=True)

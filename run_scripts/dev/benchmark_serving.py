@@ -16,7 +16,7 @@ import time
 import numpy as np
 from absl import flags
 
-from flags import common_flags
+from flags import common_flags, data_flags
 
 FLAGS = flags.FLAGS
 
@@ -30,10 +30,8 @@ def define_flags() -> None:
     common_flags.define_config_override_flag()
     common_flags.define_tokenizer_flags()
     flags.DEFINE_integer("pieces", 20, "Pieces of the one text, special ones included.")
-    flags.DEFINE_integer("repeats", 50, "Times that each is timed.")
-    flags.DEFINE_enum(
-        "precision", "float32", ["float32", "bfloat16"], "Of activations."
-    )
+    data_flags.define_repeats_flag(50, "Times that each request is timed.")
+    common_flags.define_precision_flag()
 
 
 def main():

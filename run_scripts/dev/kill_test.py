@@ -24,7 +24,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.files import read_json
 from albert_tf.records.features import pretraining_features
 from albert_tf.records.writer import write_records
-from flags import common_flags
+from flags import common_flags, data_flags
 
 FLAGS = flags.FLAGS
 
@@ -58,10 +58,8 @@ def define_flags() -> None:
     flags.DEFINE_float(
         "max_minutes", 60.0, "Give up, with exit code 1, after so many minutes."
     )
-    flags.DEFINE_string(
-        "work_dir",
-        "",
-        "New folder for the runs, which is left there. Empty: a temporary one.",
+    data_flags.define_work_dir_flag(
+        "New folder for the runs, which is kept. Default: a temporary folder."
     )
     common_flags.define_random_seed_flag("Draws the rows and the moments of the kills.")
 

@@ -9,7 +9,7 @@ from albert_tf.task_config import Classification, Regression, TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import datasets, glue, tables
 from data_prep.fine_tuning.datasets import CUSTOM, TaskData
-from flags import fine_tuning_flags
+from flags import common_flags, fine_tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -24,8 +24,8 @@ def define_flags() -> None:
         "model's.",
         case_sensitive=False,
     )
-    flags.DEFINE_string(
-        "data_dir", "", "Folder of GLUE, or of one task, with the published .tsv files."
+    common_flags.define_data_dir_flag(
+        "Folder of GLUE, or of one task, with the published .tsv files."
     )
     for name, purpose in {
         "train_file": "to train on",
@@ -35,8 +35,8 @@ def define_flags() -> None:
         flags.DEFINE_string(
             name, "", f"Custom task: table {purpose}: .tsv, .csv or .jsonl."
         )
-    flags.DEFINE_string(
-        "predict_file", "", "Table to predict, of any task, instead of its test files."
+    common_flags.define_predict_file_flag(
+        "Table to predict, of any task, instead of its test files."
     )
     flags.DEFINE_string("text_column", "text", "Custom task: column of the text.")
     flags.DEFINE_string(

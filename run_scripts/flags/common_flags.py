@@ -1,156 +1,155 @@
-"""Every flag of the scripts, defined once, in groups, and how a script runs.
+"""Flags that several scripts share, in the groups in which scripts need them.
 
-The flags of making and looking at pretraining data are in `data_flags.py`.
-
-A script calls the groups that it needs under `__main__` (a flag defined twice in
-one process is an error), passes its own defaults, and hands its `main` to `run`.
+A flag that fills a field of a configuration takes its default and help from there
+(`flags.fields`). Scripts define flags under `__main__`, since defining a flag twice in
+a process is an error.
 """
 
-import dataclasses
-import os
-import sys
+from collections.abc import Mapping
+from typing import Any
 
-from absl import app, flags, logging
+from absl import flags
 
+from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
+from albert_tf.files import sha256
+from albert_tf.records.sidecar import RecordSet, expand_paths, read_record_set
+from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.reader import INPUT_FORMATS, ON_BAD_TEXT
-from flags.help import script_help
+from data_prep.pretraining.config import PretrainingDataConfig
+from data_prep.pretraining.masking import MaskingConfig
+from flags import fields
+from flags.command_line import run as run
 
 FLAGS = flags.FLAGS
 
-# `--help` in the forms that absl knows.
-_HELP = frozenset({"--help", "-help", "--helpshort", "-helpshort", "-h", "-?"})
 
-# TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Files and folders, which differ in content from script to script.
 
 
-def run(main, words: str = "") -> None:
-    """Parses the command line and calls `main()`; says errors in one line.
-
-    Exit codes: 0 done, 1 a wrong value or file, 2 a wrong flag. `--verbosity=1` shows
-    the traceback as well.
-
-    Args:
-      main: a function that reads `FLAGS`; without arguments, or with one if there are
-        words.
-      words: what the command line has besides flags, for its usage line: then `main`
-        gets a list of them, at least one. Empty: nothing.
-    """
-
-    def parse(arguments):
-        if _HELP & set(arguments[1:]):
-            print(script_help(sys.modules["__main__"].__doc__ or "", FLAGS))
-            sys.exit(0)
-        try:
-            return FLAGS(arguments)
-        except flags.Error as error:
-            _print_error(error)
-            sys.exit(2)
-
-    def guarded(arguments):
-        try:
-            if words and len(arguments) < 2:
-                raise flags.Error(f"Usage: {os.path.basename(arguments[0])} {words}")
-            if len(arguments) > 1 and not words:
-                raise flags.Error(f"Unknown argument {arguments[1]!r}: flags start --.")
-            if not FLAGS["verbosity"].present:
-                # Libraries report each of their steps; a script's own lines are prints.
-                logging.set_verbosity(logging.WARNING)
-            main(arguments[1:]) if words else main()
-        except flags.Error as error:
-            _print_error(error)
-            sys.exit(2)
-        except KeyboardInterrupt:
-            print("Interrupted.", file=sys.stderr)
-            sys.exit(130)
-        except Exception as error:
-            if not isinstance(error, _expected_errors()):
-                raise
-            _print_error(error)
-            if logging.level_debug():
-                raise
-            sys.exit(1)
-
-    app.run(guarded, flags_parser=parse)
+def define_input_file_flag(content: str, required: bool = True) -> None:
+    """Defines `--input_file`."""
+    flags.DEFINE_string("input_file", None, content, required=required)
 
 
-def _expected_errors() -> tuple:
-    """Kinds of error that are about values and files, not about the code."""
-    tensorflow = sys.modules.get("tensorflow")
-    # Sizes that no machine has end as the last two.
-    return (
-        ValueError,
-        OSError,
-        MemoryError,
-        RecursionError,
-        *([tensorflow.errors.OpError] if tensorflow else []),
-    )
+def define_predict_file_flag(content: str, required: bool = False) -> None:
+    """Defines `--predict_file`."""
+    default = None if required else ""
+    flags.DEFINE_string("predict_file", default, content, required=required)
 
 
-def _print_error(error: Exception) -> None:
-    print("ERROR: " + " ".join(str(error).split()), file=sys.stderr)
+def define_train_file_flag(content: str) -> None:
+    """Defines `--train_file`."""
+    flags.DEFINE_string("train_file", "", content)
+
+
+def define_data_dir_flag(content: str) -> None:
+    """Defines `--data_dir`."""
+    flags.DEFINE_string("data_dir", "", content)
+
+
+def define_input_format_flag(
+    default: str, formats: Mapping[str, Any], meaning: str
+) -> None:
+    """Defines `--input_format`."""
+    flags.DEFINE_enum("input_format", default, sorted(formats), meaning)
+
+
+def define_output_dir_flag(content: str = "", required: bool = True) -> None:
+    """Defines `--output_dir`; without a content the folder of a run."""
+    help_text = content or fields.field_help(TrainConfig, "output_dir")
+    flags.DEFINE_string("output_dir", None, help_text, required=required)
+
+
+def define_output_file_flag(content: str, default: str | None = None) -> None:
+    """Defines `--output_file`, which is required if it has no default."""
+    flags.DEFINE_string("output_file", default, content, required=default is None)
+
+
+def define_export_dir_flag(content: str, required: bool) -> None:
+    """Defines `--export_dir`."""
+    default = None if required else ""
+    flags.DEFINE_string("export_dir", default, content, required=required)
+
+
+def define_model_version_flag(meaning: str) -> None:
+    """Defines `--model_version`."""
+    flags.DEFINE_integer("model_version", 0, meaning, lower_bound=0)
+
+
+def define_model_flag(content: str) -> None:
+    """Defines `--model`, a trained or published model."""
+    flags.DEFINE_string("model", None, content, required=True)
+
+
+def define_models_flag(content: str) -> None:
+    """Defines `--models`, folders of trained models."""
+    flags.DEFINE_list("models", None, content, required=True)
+
+
+# Text and vocabulary.
 
 
 def define_corpus_flags(required: bool = True, input_format: str = "lines") -> None:
-    """Input text: `--input_file --input_format --on_bad_text --language`."""
-    flags.DEFINE_string(
-        "input_file",
-        None,
-        "Text to read: files and globs (quote them), separated by commas. A name that "
-        "ends in .gz is unpacked while it is read.",
-        required=required,
+    """Defines `--input_file --input_format --on_bad_text --language` of a text."""
+    define_input_file_flag(
+        "Text to read: files and globs (quote them), separated by commas. A file whose "
+        "name ends in .gz is decompressed while it is read.",
+        required,
     )
-    flags.DEFINE_enum(
-        "input_format",
+    define_input_format_flag(
         input_format,
-        sorted(INPUT_FORMATS),
+        INPUT_FORMATS,
         "lines: one sentence a line, a blank line between documents. raw: a file is a "
-        "document, a blank line between paragraphs, sentences are found. jsonl: a JSON "
-        "object a line, its document under the key `text`, sentences are found. squad, "
-        "race: each passage of such JSON files is a document.",
+        "document, with a blank line between paragraphs; sentences are found. jsonl: a "
+        "JSON object a line, with its document under the key `text`; sentences are "
+        "found. squad, race: each passage of such JSON files is a document.",
     )
     flags.DEFINE_enum(
         "on_bad_text",
         "error",
         ON_BAD_TEXT,
-        "A line that is not UTF-8 (jsonl: or not an object with a `text`): stop with "
-        "its file and line, or skip and count it.",
+        "A line that is not UTF-8 (jsonl: or not an object with a `text`): stop and "
+        "name its file and line, or skip and count it.",
     )
     flags.DEFINE_string(
         "language",
         "en",
-        "Language of the text, as en or zh: its rules find sentences (not of lines).",
+        "Language of the text, as en or zh; its rules find sentences (not used for "
+        "lines).",
     )
 
 
 def define_tokenizer_flags(cleaning: bool | None = True) -> None:
-    """The vocabulary and its cleaning of text, whose default is `cleaning`."""
+    """Defines the vocabulary and the cleaning of text, whose default is `cleaning`."""
     flags.DEFINE_string(
-        "spm_model_file", None, "SentencePiece model (.model). Needs no --vocab_file."
+        "spm_model_file", None, "SentencePiece model (.model); replaces --vocab_file."
     )
     flags.DEFINE_string(
         "vocab_file",
         None,
-        "WordPiece vocabulary, a piece a line (the Chinese models have one). Not used "
-        "where --spm_model_file is given.",
+        "WordPiece vocabulary, a token a line (the Chinese models have one). Not used "
+        "with --spm_model_file.",
     )
     define_text_cleaning_flags(cleaning)
 
 
 def define_text_cleaning_flags(default: bool | None = True) -> None:
-    """How text is cleaned before it is cut: must be the same wherever a model goes."""
-    flags.DEFINE_bool("do_lower_case", default, "Lower-case the text.")
+    """Defines how text is cleaned before it is tokenized.
+
+    Args:
+      default: of both flags; None: as the files next to the model say.
+    """
+    rule = " Default: as the model's folder says." if default is None else ""
+    flags.DEFINE_bool("do_lower_case", default, f"Lower-case the text.{rule}")
     flags.DEFINE_bool(
         "strip_accents",
         default,
-        "Drop combining marks, so that u and ü are one letter.",
+        f"Drop combining marks, so that u and ü are one letter.{rule}",
     )
 
 
-def make_tokenizer():
-    """The tokenizer that `define_tokenizer_flags` describes."""
-    from albert_tf.text.tokenizer import AlbertTokenizer
-
+def make_tokenizer() -> AlbertTokenizer:
+    """Returns the tokenizer that `define_tokenizer_flags` describes."""
     if not FLAGS.spm_model_file and not FLAGS.vocab_file:
         raise flags.Error("Name the vocabulary: --spm_model_file or --vocab_file.")
     return AlbertTokenizer(
@@ -161,201 +160,149 @@ def make_tokenizer():
     )
 
 
-def define_max_seq_length_flag(default: int) -> None:
-    """`--max_seq_length`, of rows that are made or read."""
-    flags.DEFINE_integer(
-        "max_seq_length",
-        default,
-        "Length of a row in pieces, [CLS], [SEP] and padding included.",
-    )
-
-
-def define_max_predictions_flag() -> None:
-    """`--max_predictions_per_seq`, of rows that are made or read."""
-    flags.DEFINE_integer(
-        "max_predictions_per_seq", 20, "At most so many pieces of a row are masked."
-    )
-
-
-def define_record_flags() -> None:
-    """Pretraining records to read."""
-    flags.DEFINE_string(
-        "input_file",
-        "",
-        "TFRecord files of create_pretraining_data.py, separated by commas; globs.",
-    )
-    flags.DEFINE_string(
-        "eval_input_file",
-        "",
-        "Records to evaluate on. Empty: --input_file, unless that is trained on.",
-    )
-
-
-def read_records(pattern: str, expected):
-    """The record set that a comma list of files and globs names, checked."""
-    from albert_tf.records.sidecar import expand_paths, read_record_set
-
-    return read_record_set(expand_paths(pattern), expected)
-
-
 def vocabulary_sha256() -> str | None:
-    """Digest of the vocabulary that the flags name, if they name one."""
-    from albert_tf.files import sha256
-
+    """Returns the digest of the flags' vocabulary; None: they name none."""
     path = FLAGS.spm_model_file or FLAGS.vocab_file
     return sha256(path) if path else None
 
 
+# Rows and records.
+
+
+def define_max_seq_length_flag(
+    default: int = PretrainingDataConfig.max_seq_length,
+) -> None:
+    """Defines `--max_seq_length` of rows that are made or read."""
+    fields.define(PretrainingDataConfig, "max_seq_length", max_seq_length=default)
+
+
+def define_max_predictions_flag() -> None:
+    """Defines `--max_predictions_per_seq` of rows that are made or read."""
+    fields.define(MaskingConfig, "max_predictions_per_seq")
+
+
+def define_record_flags() -> None:
+    """Defines `--input_file` and `--eval_input_file` of pretraining records."""
+    define_input_file_flag(
+        "TFRecord files of create_pretraining_data.py, or globs, separated by commas.",
+        required=False,
+    )
+    flags.DEFINE_string(
+        "eval_input_file",
+        "",
+        "Records to evaluate on. Default: --input_file (only without --do_train).",
+    )
+
+
+def read_records(pattern: str, expected: Mapping[str, Any]) -> RecordSet:
+    """Returns the record set of a comma list of files and globs, checked."""
+    return read_record_set(expand_paths(pattern), expected)
+
+
+# Models.
+
+
 def define_config_file_flag(required: bool = True) -> None:
-    """`--albert_config_file`."""
+    """Defines `--albert_config_file`."""
     flags.DEFINE_string(
         "albert_config_file",
         None,
-        "The model's shape, JSON; see configs/. Weights have it beside them.",
+        "The model's configuration, JSON; see configs/. Default: the file next to the "
+        "weights.",
         required=required,
     )
 
 
-def define_model_flags() -> None:
-    """The model and its weights, beside which its shape may lie."""
-    define_config_file_flag(required=False)
+def define_init_checkpoint_flag(use: str = "") -> None:
+    """Defines `--init_checkpoint`.
+
+    Args:
+      use: what it means where nothing is trained, a sentence.
+    """
     flags.DEFINE_string(
         "init_checkpoint",
         "",
-        "Weights to start from: an own or TensorFlow 1 checkpoint, by its path up to "
-        ".index or by its folder; a folder of a hub module, a SavedModel or a Hugging "
-        "Face model. Without training state; to resume a run give its --output_dir "
-        "again.",
+        "Weights to start from: a checkpoint, by its path up to .index or by its "
+        "folder, own or TensorFlow 1; the folder of a hub module, a SavedModel or a "
+        "Hugging Face model. To resume a run pass its --output_dir again. " + use,
     )
 
 
 def define_config_override_flag() -> None:
-    """`--config_override`."""
+    """Defines `--config_override`."""
     flags.DEFINE_multi_string(
         "config_override",
         [],
-        "A value of the model's shape in the place of the file's, as "
+        "A value of the model's configuration that replaces the file's, as "
         "embedding_size=64 or ffn_groups=12. May be repeated.",
     )
 
 
 def define_sharing_flags() -> None:
-    """How a model that is trained shares parameters, and what its weights come from."""
+    """Defines how a model that is trained shares parameters with its start."""
     define_config_override_flag()
     flags.DEFINE_bool(
         "unshare",
         False,
-        "Layers that share weights in --init_checkpoint may start as copies of them. "
-        "Where the configuration shares everything, every layer gets its own.",
+        "Let layers that share weights in --init_checkpoint start as copies of them. "
+        "If the configuration shares everything, every layer gets its own.",
     )
     flags.DEFINE_alias("init_from_group0", "unshare")
 
 
-def model_config(known=None):
-    """The shape that the flags of a model and of its sharing describe.
+def model_config(known: AlbertConfig | None = None) -> AlbertConfig:
+    """Returns the configuration that the flags of a model and its sharing describe.
 
     Args:
-      known: the shape that these change; None: that of `--albert_config_file`, or else
-        the one beside `--init_checkpoint`.
+      known: configuration that these change; None: that of `--albert_config_file`, or
+        else the one next to `--init_checkpoint`.
     """
-    from albert_tf.checkpoints import model_dir
-    from albert_tf.config import AlbertConfig
-
     if known:
         config = known
     elif FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
     elif FLAGS.init_checkpoint:
+        from albert_tf.checkpoints import model_dir
+
         config = model_dir.require_config(FLAGS.init_checkpoint)
     else:
-        raise flags.Error("Name the model's shape: --albert_config_file.")
+        raise flags.Error("Name the model's configuration: --albert_config_file.")
     config = config.override(FLAGS.config_override)
     if FLAGS.unshare and not FLAGS.init_checkpoint:
         raise flags.Error("--unshare needs the weights to copy: --init_checkpoint.")
     return config.unshared() if FLAGS.unshare else config
 
 
-def define_export_flags() -> None:
-    """A model and where its SavedModel goes."""
-    flags.DEFINE_string(
-        "model",
-        None,
-        "Output folder of a run, or weights of any layout, their shape beside them.",
-        required=True,
-    )
-    flags.DEFINE_alias("init_checkpoint", "model")
-    define_config_file_flag(required=False)
-    flags.DEFINE_string(
-        "export_dir",
-        None,
-        "Folder of versions, to which one is added.",
-        required=True,
-    )
-    flags.DEFINE_integer(
-        "model_version",
-        0,
-        "Number of the version; 0: 1, or the next that is free.",
-        lower_bound=0,
-    )
-    flags.DEFINE_bool(
-        "text_signature",
-        None,
-        "Add the signature `text`, which needs tensorflow-text's operations in the "
-        "server. Unless set: if a vocabulary lies beside the weights.",
-    )
-    flags.DEFINE_enum(
-        "precision", "float32", ["float32", "bfloat16"], "Of activations."
-    )
-    flags.DEFINE_float(
-        "threshold_to_export",
-        None,
-        "Value of the output `threshold`. A model of SQuAD v2.0 answers if the null "
-        "score, a logit, is below it, inf and -inf included; default: what is stored "
-        "with the model. To classifiers it gives that output, for clients to use.",
-    )
+# Training.
 
 
-def define_run_flags(**defaults) -> None:
-    """What a run does, where, in which sizes and intervals; defaults by flag name."""
-    flags.DEFINE_string(
-        "output_dir",
-        None,
-        "Folder of checkpoints, TensorBoard events and results.json. A run that finds "
-        "its checkpoints there resumes; those of other settings are refused.",
-        required=True,
-    )
-    flags.DEFINE_bool("do_train", defaults["do_train"], "Train.")
-    flags.DEFINE_bool("do_eval", defaults["do_eval"], "Evaluate, after training.")
-    for name, help_text in {
-        "train_batch_size": "Rows in an optimizer step, over all devices.",
-        "eval_batch_size": "Rows in an evaluation step, over all devices.",
-        "save_checkpoints_steps": "Steps between checkpoints.",
-        "eval_steps": "Steps between evaluations while training, the best of which is "
-        "kept in OUTPUT_DIR/best; 0: only evaluate after training.",
-    }.items():
-        flags.DEFINE_integer(name, defaults[name], help_text)
-    flags.DEFINE_integer("keep_checkpoint_max", 5, "Checkpoints to keep; 0: all.")
-    flags.DEFINE_integer(
+def define_run_flags(**defaults: Any) -> None:
+    """Defines a run's actions, folder, sizes and intervals.
+
+    Args:
+      **defaults: by flag name, in place of those of `TrainConfig`.
+    """
+    define_output_dir_flag()
+    flags.DEFINE_bool("do_train", True, "Train.")
+    flags.DEFINE_bool("do_eval", False, "Evaluate, after training.")
+    fields.define(
+        TrainConfig,
+        "train_batch_size",
+        "eval_batch_size",
+        "save_checkpoints_steps",
+        "eval_steps",
+        "keep_checkpoint_max",
         "iterations_per_loop",
-        1000,
-        "Steps in one graph call and between log lines. SIGTERM is answered between "
-        "loops: keep one shorter than the notice that your machine gives.",
-    )
-    flags.DEFINE_integer(
-        "max_eval_steps", 0, "Batches of an evaluation at most; 0: the whole set."
-    )
-    flags.DEFINE_float(
+        "max_eval_steps",
         "max_train_hours",
-        0.0,
-        "Stop, with a checkpoint, after so many hours of training, resumptions "
-        "included; 0: no limit.",
+        "random_seed",
+        **defaults,
     )
-    define_random_seed_flag("Seed of initial weights, dropout and the order of rows.")
     define_device_flags()
 
 
 def define_device_flags() -> None:
-    """What a run computes on, and how it trades memory, speed and precision."""
+    """Defines a run's devices, and how it trades memory, speed and precision."""
     flags.DEFINE_string(
         "tpu", "", "TPU to train on: its name, grpc://HOST:8470, or local on a TPU VM."
     )
@@ -366,88 +313,92 @@ def define_device_flags() -> None:
     define_jit_compile_flag()
 
 
-def define_step_flags(precision: str = "float32") -> None:
-    """How a step trades memory, speed and precision."""
-    flags.DEFINE_integer(
-        "gradient_accumulation_steps",
-        1,
-        "Parts into which each device cuts its rows of a step to need less memory.",
-    )
-    define_precision_flags(precision)
+def define_step_flags(precision: str = TrainConfig.precision) -> None:
+    """Defines how a step trades memory, speed and precision."""
+    fields.define(TrainConfig, "gradient_accumulation_steps")
+    define_precision_flag(precision)
+    define_rematerialize_flag()
 
 
-def define_precision_flags(precision: str = "float32") -> None:
-    """How activations are computed and kept."""
-    flags.DEFINE_enum(
-        "precision",
-        precision,
-        ["float32", "bfloat16"],
-        "Of activations; weights, LayerNorm, softmax and losses are float32 always.",
-    )
-    flags.DEFINE_enum(
-        "rematerialize",
-        "none",
-        ["none", "attention", "block"],
-        "What the backward pass computes again to need less memory: nothing, attention "
-        "probabilities, or whole blocks.",
-    )
+def define_precision_flag(default: str = TrainConfig.precision) -> None:
+    """Defines `--precision`."""
+    fields.define(TrainConfig, "precision", precision=default)
+
+
+def define_rematerialize_flag() -> None:
+    """Defines `--rematerialize`."""
+    fields.define(TrainConfig, "rematerialize")
 
 
 def define_jit_compile_flag() -> None:
-    """`--jit_compile`."""
-    flags.DEFINE_bool(
-        "jit_compile",
-        False,
-        "Compile the gradient's computation with XLA. TPUs always do; on CPUs it is "
-        "slower than without.",
-    )
+    """Defines `--jit_compile`."""
+    fields.define(TrainConfig, "jit_compile")
 
 
-def define_optimizer_flags(**defaults) -> None:
-    """The optimizer and its schedule; defaults by flag name."""
-    define_optimizer_choice_flag(defaults["optimizer"])
-    flags.DEFINE_float(
+def define_random_seed_flag(use: str) -> None:
+    """Defines `--random_seed` where it is not that of training."""
+    flags.DEFINE_integer("random_seed", TrainConfig.random_seed, use)
+
+
+def define_optimizer_flags(**defaults: Any) -> None:
+    """Defines the optimizer and its schedule.
+
+    Args:
+      **defaults: by flag name, in place of those of `OptimizerConfig`.
+    """
+    fields.define(
+        OptimizerConfig,
+        "optimizer",
         "learning_rate",
-        defaults["learning_rate"],
-        "Learning rate that warm-up aims at.",
+        "poly_power",
+        "num_train_steps",
+        "num_warmup_steps",
+        "start_warmup_step",
+        **defaults,
     )
-    flags.DEFINE_float("poly_power", 1.0, "Power of the decay; 1: linear.")
-    flags.DEFINE_integer(
-        "num_train_steps", defaults["num_train_steps"], "Optimizer steps of the run."
-    )
-    flags.DEFINE_integer(
-        "num_warmup_steps", defaults["num_warmup_steps"], "Steps of linear warm-up."
-    )
-    flags.DEFINE_integer(
-        "start_warmup_step", 0, "Step at which warm-up starts; the rate is 0 before it."
-    )
-
-
-def define_random_seed_flag(help_text: str) -> None:
-    """`--random_seed`."""
-    flags.DEFINE_integer("random_seed", 12345, help_text)
 
 
 def define_optimizer_choice_flag(default: str) -> None:
-    """`--optimizer`."""
-    flags.DEFINE_enum("optimizer", default, ["lamb", "adamw"], "The optimizer.")
+    """Defines `--optimizer` alone."""
+    fields.define(OptimizerConfig, "optimizer", optimizer=default)
 
 
-def optimizer_config():
-    """What `define_optimizer_flags` says."""
-    from albert_tf.config import OptimizerConfig
-
-    return _from_flags(OptimizerConfig)
+def optimizer_config() -> OptimizerConfig:
+    """Returns what `define_optimizer_flags` describes."""
+    return fields.read(OptimizerConfig)
 
 
-def train_config():
-    """What `define_run_flags` says."""
-    from albert_tf.config import TrainConfig
-
-    return _from_flags(TrainConfig)
+def train_config() -> TrainConfig:
+    """Returns what `define_run_flags` describes."""
+    return fields.read(TrainConfig)
 
 
-def _from_flags(config_class):
-    """A dataclass from the flags that bear its fields' names; others keep defaults."""
-    names = [field.name for field in dataclasses.fields(config_class)]
-    return config_class(**{name: FLAGS[name].value for name in names if name in FLAGS})
+# Export.
+
+
+def define_export_flags() -> None:
+    """Defines a model and the folder of its SavedModel."""
+    define_model_flag(
+        "Output folder of a run, or weights of any checkpoint format with their "
+        "configuration next to them."
+    )
+    flags.DEFINE_alias("init_checkpoint", "model")
+    define_config_file_flag(required=False)
+    define_export_dir_flag("Folder of versions, to which one is added.", required=True)
+    define_model_version_flag(
+        "Number of the version; 0: 1, or the next number that is free."
+    )
+    flags.DEFINE_bool(
+        "text_signature",
+        None,
+        "Add the signature `text`, which needs tensorflow-text's operations in the "
+        "server. Default: if there is a vocabulary next to the weights.",
+    )
+    define_precision_flag()
+    flags.DEFINE_float(
+        "threshold_to_export",
+        None,
+        "Value of the output `threshold`. A model of SQuAD v2.0 answers if the null "
+        "score, a logit, is below it, inf and -inf included; default: the one stored "
+        "with the model. For a classifier it adds that output, for clients to use.",
+    )

@@ -5,7 +5,7 @@ from absl import flags
 from data_prep.corpus.tokenize import TextConfig
 from data_prep.pretraining.config import PretrainingDataConfig
 from data_prep.pretraining.masking import MaskingConfig
-from flags import fields
+from flags import common_flags, fields
 
 FLAGS = flags.FLAGS
 
@@ -16,12 +16,10 @@ def define_pretraining_data_flags(output_file: str | None = None) -> None:
     Args:
       output_file: default of `--output_file`, which is required without one.
     """
-    flags.DEFINE_string(
-        "output_file",
-        output_file,
+    common_flags.define_output_file_flag(
         "TFRecord files to write, separated by commas; NAME@64 stands for 64 files "
         "NAME-00000-of-00064 and so on. A sidecar FILE.json is written beside each.",
-        required=output_file is None,
+        output_file,
     )
     fields.define(
         PretrainingDataConfig,
@@ -86,9 +84,7 @@ def define_data_run_flags() -> None:
         "FIRST:END: make only these of the output files, the end not included, so that "
         "several machines share the work.",
     )
-    flags.DEFINE_string(
-        "work_dir",
-        "",
+    define_work_dir_flag(
         "Folder for tokenized text (half as large as the text) and unshuffled rows (of "
         "the files in work); default: beside the output. Removed when all files are "
         "made. Machines that share it share the tokenization.",
@@ -105,10 +101,20 @@ def define_data_benchmark_flags() -> None:
     flags.DEFINE_integer(
         "max_workers", 2, "Processes to compare with one.", lower_bound=1
     )
-    flags.DEFINE_integer("repeats", 3, "Runs of each kind; the best counts.")
+    define_repeats_flag(3, "Runs of each kind; the best counts.")
     flags.DEFINE_integer(
         "text_copies",
         1,
         "Times the text is read: more for a short text, or starting takes the time.",
         lower_bound=1,
     )
+
+
+def define_repeats_flag(default: int, meaning: str) -> None:
+    """Defines `--repeats` of a benchmark."""
+    flags.DEFINE_integer("repeats", default, meaning, lower_bound=1)
+
+
+def define_work_dir_flag(content: str) -> None:
+    """Defines `--work_dir`."""
+    flags.DEFINE_string("work_dir", "", content)

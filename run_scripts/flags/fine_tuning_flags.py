@@ -32,15 +32,7 @@ def define_fine_tuning_flags(**changes: Any) -> None:
     Args:
       **changes: defaults by flag name, in place of those of fine-tuning.
     """
-    defaults = {
-        "do_train": True,
-        "do_eval": False,
-        "max_seq_length": MAX_SEQ_LENGTH,
-        "eval_steps": TrainConfig.eval_steps,
-        **TRAIN,
-        **dataclasses.asdict(OPTIMIZER),
-        **changes,
-    }
+    defaults = {**TRAIN, **dataclasses.asdict(OPTIMIZER), **changes}
     common_flags.define_run_flags(**defaults)
     flags.DEFINE_bool(
         "do_predict",
@@ -48,32 +40,29 @@ def define_fine_tuning_flags(**changes: Any) -> None:
         "Predict, with the best weights. Needs a model and the input, nothing else.",
     )
     fields.define(TrainConfig, "early_stopping", "length_buckets")
-    flags.DEFINE_string(
-        "export_dir",
-        "",
+    common_flags.define_export_dir_flag(
         "Export the best weights there at the end, as export_saved_model.py does.",
+        required=False,
     )
     flags.DEFINE_string(
         "cache_dir", "", "Folder for converted rows. Default: OUTPUT_DIR/cache."
     )
     _define_start_flags()
     common_flags.define_tokenizer_flags(cleaning=None)
-    common_flags.define_max_seq_length_flag(defaults["max_seq_length"])
+    common_flags.define_max_seq_length_flag(
+        defaults.get("max_seq_length", MAX_SEQ_LENGTH)
+    )
     common_flags.define_optimizer_flags(**defaults)
     options = ("num_runs", "num_train_epochs", "warmup_proportion")
-    fields.define(FineTuningConfig, *options, "classifier_dropout")
+    fields.define(FineTuningConfig, *options, "classifier_dropout", **defaults)
     flags.DEFINE_alias("train_step", "num_train_steps")
     flags.DEFINE_alias("warmup_step", "num_warmup_steps")
     flags.DEFINE_alias("predict_batch_size", "eval_batch_size")
 
 
 def _define_start_flags() -> None:
-    flags.DEFINE_string(
-        "init_checkpoint",
-        "",
-        "The model to start from: a checkpoint or its folder, own or TensorFlow 1; a "
-        "folder of a hub module, a SavedModel or a Hugging Face model. "
-        "Without --do_train, the model to use; default: that of --output_dir.",
+    common_flags.define_init_checkpoint_flag(
+        "Without --do_train, the model to use; default: that of --output_dir."
     )
     flags.DEFINE_bool(
         "from_scratch", False, "Train from random weights, without --init_checkpoint."
@@ -205,7 +194,11 @@ def _settings() -> dict[str, Any]:
         for field in dataclasses.fields(config_class)
     }
     names -= {"output_dir"}
-    return {name: FLAGS[name].value for name in sorted(names) if name in FLAGS}
+    settings = {name: FLAGS[name].value for name in sorted(names) if name in FLAGS}
+    if FLAGS["num_train_steps"].present and not FLAGS["num_train_epochs"].present:
+        # A script's default of epochs gives way to steps that the user asks for.
+        settings["num_train_epochs"] = 0.0
+    return settings
 
 
 def _export(model: str) -> None:

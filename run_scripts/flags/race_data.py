@@ -6,7 +6,7 @@ from albert_tf.task_config import MultipleChoice, TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import datasets, race
 from data_prep.fine_tuning.datasets import TaskData
-from flags import fine_tuning_flags
+from flags import common_flags, fine_tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -15,14 +15,11 @@ TASK_NAME = "race"
 
 def define_flags() -> None:
     """Defines the flags of the questions and of the lengths of their inputs."""
-    flags.DEFINE_string(
-        "data_dir",
-        "",
+    common_flags.define_data_dir_flag(
         "Folder of the published RACE, with train, dev and test; of format jsonl, one "
-        "with train.jsonl, dev.jsonl and test.jsonl.",
+        "with train.jsonl, dev.jsonl and test.jsonl."
     )
-    flags.DEFINE_enum(
-        "input_format",
+    common_flags.define_input_format_flag(
         "race",
         race.INPUT_FORMATS,
         "race: as published, a JSON object a passage; or those of a folder in all.txt. "
@@ -31,8 +28,8 @@ def define_flags() -> None:
     )
     flags.DEFINE_bool("high_only", False, "RACE: only questions for high schools.")
     flags.DEFINE_bool("middle_only", False, "RACE: only those for middle schools.")
-    flags.DEFINE_string(
-        "predict_file", "", "File or folder to predict instead of the test files."
+    common_flags.define_predict_file_flag(
+        "File or folder to predict instead of the test files."
     )
     flags.DEFINE_integer(
         "max_qa_length",

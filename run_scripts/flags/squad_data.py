@@ -8,18 +8,16 @@ from albert_tf.task_config import Squad, TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import datasets, squad
 from data_prep.fine_tuning.datasets import TaskData
-from flags import fine_tuning_flags
+from flags import common_flags, fine_tuning_flags
 
 FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
     """Defines the flags of the files, of windows, and of what may be an answer."""
-    flags.DEFINE_string("train_file", "", "SQuAD JSON to train on, v1.1 or v2.0.")
-    flags.DEFINE_string(
-        "predict_file",
-        "",
-        "SQuAD JSON to evaluate on (--do_eval) or to answer (--do_predict).",
+    common_flags.define_train_file_flag("SQuAD JSON to train on, v1.1 or v2.0.")
+    common_flags.define_predict_file_flag(
+        "SQuAD JSON to evaluate on (--do_eval) or to answer (--do_predict)."
     )
     flags.DEFINE_bool(
         "version_2_with_negative",

@@ -24,6 +24,7 @@ from absl import flags
 from albert_tf.config import AlbertConfig
 from albert_tf.files import write_whole
 from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
+from data_prep.corpus.vocabulary import VocabularyConfig
 from flags import common_flags, fields
 
 FLAGS = flags.FLAGS
@@ -151,13 +152,9 @@ def main():
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
+    common_flags.define_output_dir_flag("Folder to write to.")
     common_flags.define_corpus_flags(required=False, input_format="raw")
     common_flags.define_random_seed_flag("Draws the evaluation documents.")
-    flags.DEFINE_string(
-        "albert_config_file",
-        "",
-        "A configuration to copy beside the folder, with the vocabulary's size.",
-    )
-    flags.DEFINE_integer("vocab_size", 2000, "Pieces of the vocabulary.")
+    common_flags.define_config_file_flag(required=False)
+    fields.define(VocabularyConfig, "vocab_size", vocab_size=2000)
     common_flags.run(main)

@@ -122,5 +122,5 @@ def main():
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("output_dir", None, "The quick start's folder.", required=True)
+    common_flags.define_output_dir_flag("The quick start's folder.")
     common_flags.run(main)

@@ -1,0 +1,83 @@
+"""Runs a script: parses its flags, prints its help, reports errors in one line."""
+
+import os
+import sys
+from collections.abc import Callable
+
+from absl import app, flags, logging
+
+from flags.help import script_help
+
+FLAGS = flags.FLAGS
+
+# `--help` in the forms that absl knows.
+_HELP = frozenset({"--help", "-help", "--helpshort", "-helpshort", "-h", "-?"})
+
+# TensorFlow's start-up notes hide a script's own lines; its errors are exceptions.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def run(main: Callable, words: str = "") -> None:
+    """Parses the command line, calls `main`, and reports errors in one line.
+
+    Exit codes: 0 done, 1 a wrong value or file, 2 a wrong flag, 130 interrupted.
+    `--verbosity=1` shows the traceback as well.
+
+    Args:
+      main: a function that reads `FLAGS`. It takes no argument, or the list of words.
+      words: names of the arguments that are no flags, for the usage line; at least one
+        is required. Empty: there are none.
+    """
+
+    def parse(arguments):
+        if _HELP & set(arguments[1:]):
+            print(script_help(sys.modules["__main__"].__doc__ or "", FLAGS))
+            sys.exit(0)
+        try:
+            return FLAGS(arguments)
+        except flags.Error as error:
+            _print_error(error)
+            sys.exit(2)
+
+    def guarded(arguments):
+        try:
+            if words and len(arguments) < 2:
+                raise flags.Error(f"Usage: {os.path.basename(arguments[0])} {words}")
+            if len(arguments) > 1 and not words:
+                raise flags.Error(f"Unknown argument {arguments[1]!r}: flags start --.")
+            if not FLAGS["verbosity"].present:
+                # Libraries report each of their steps; a script's own lines are prints.
+                logging.set_verbosity(logging.WARNING)
+            main(arguments[1:]) if words else main()
+        except flags.Error as error:
+            _print_error(error)
+            sys.exit(2)
+        except KeyboardInterrupt:
+            print("Interrupted.", file=sys.stderr)
+            sys.exit(130)
+        except Exception as error:
+            if not isinstance(error, _expected_errors()):
+                raise
+            _print_error(error)
+            if logging.level_debug():
+                raise
+            sys.exit(1)
+
+    app.run(guarded, flags_parser=parse)
+
+
+def _expected_errors() -> tuple[type[Exception], ...]:
+    """Errors that are about values and files, not about the code."""
+    tensorflow = sys.modules.get("tensorflow")
+    # Sizes that no machine can hold raise the last two.
+    return (
+        ValueError,
+        OSError,
+        MemoryError,
+        RecursionError,
+        *([tensorflow.errors.OpError] if tensorflow else []),
+    )
+
+
+def _print_error(error: Exception) -> None:
+    print("ERROR: " + " ".join(str(error).split()), file=sys.stderr)
