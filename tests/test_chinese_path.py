@@ -1,9 +1,6 @@
 """The path on Chinese with WordPiece: from text to fine-tuned and served models."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +9,7 @@ import tensorflow_text  # noqa: F401  its operations are in what is served
 
 from albert_tf.config import AlbertConfig
 from helpers.paths import ROOT
+from helpers.scripts import run_script
 
 TEXTS = [
     {"text": "今天天气很好，我们去公园。", "label": "好"},
@@ -43,13 +41,7 @@ QUESTIONS = [
 
 
 def run(script, *arguments):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "run_scripts" / f"{script}.py"), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_script(f"{script}.py", *arguments, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -1,10 +1,7 @@
 """Nothing is English only: sentences, words, and both tokenizers in other languages."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,7 +14,7 @@ from data_prep.corpus.tokenize import TextConfig
 from data_prep.pretraining.config import PretrainingDataConfig
 from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
 from data_prep.pretraining.output_files import expand_outputs
-from helpers.paths import ROOT
+from helpers.scripts import assert_one_line, run_script
 
 # For each language sentences of a paragraph, and whether spaces are between them.
 SENTENCES = {
@@ -198,20 +195,12 @@ def test_a_vocabulary_of_the_wrong_kind_is_refused_before_anything_is_written(
         ([f"--vocab_file={folder}/30k-clean.model"], "spm_model_file"),
         ([f"--spm_model_file={folder}/vocab_chinese.txt"], "vocab_file"),
     ):
-        done = subprocess.run(
-            [
-                sys.executable,
-                str(ROOT / "run_scripts" / "create_pretraining_data.py"),
-                f"--input_file={shared_data}/text/zh_news.txt",
-                f"--output_file={tmp_path}/out/rows.tfrecord",
-                *flags,
-            ],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
+        done = run_script(
+            "create_pretraining_data.py",
+            f"--input_file={shared_data}/text/zh_news.txt",
+            f"--output_file={tmp_path}/out/rows.tfrecord",
+            *flags,
+            cwd=tmp_path,
         )
-        assert done.returncode == 1
-        [line] = done.stderr.strip().splitlines()
-        assert message in line
+        assert_one_line(done, 1, message)
         assert not (tmp_path / "out").exists()

@@ -156,7 +156,7 @@ class PretrainingModel(EncoderWithHeads):
 
 
 class PooledHead(tf_keras.layers.Layer):
-    """Dropout and a linear layer on the pooled output: label logits or a number."""
+    """Dropout and a linear layer on the pooled output: logits, or a number."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.load import released_name
 from albert_tf.config import AlbertConfig
-from albert_tf.text import packing_tf
+from albert_tf.text import packing, packing_tf
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 IDS = ("input_ids", "input_mask", "segment_ids")
@@ -150,7 +150,10 @@ class ServedModel(abc.ABC):
 
     @final
     def pack(
-        self, ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None, shorten: str
+        self,
+        ids_a: tf.RaggedTensor,
+        ids_b: tf.RaggedTensor | None,
+        shorten: packing.Shorten,
     ) -> tuple[Answers, tf.Tensor]:
         """Packs tokens of texts into rows: `packing_tf.pack` with the model's length
         and the special tokens of its tokenizer."""

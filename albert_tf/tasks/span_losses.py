@@ -40,16 +40,17 @@ def span_loss(outputs: Tensors, batch: Tensors) -> tf.Tensor:
 def best_spans(
     n_best_size: int, max_answer_length: int
 ) -> Callable[[Tensors, Tensors], dict[str, tf.Tensor]]:
-    """Makes a function (outputs, batch) -> the `n_best_size` best spans of a row.
+    """Makes a function that finds the K = `n_best_size` best spans of each row.
 
     It compares all spans that may be an answer, so that a row with a token of the
     paragraph always has one. The original combines only the best starts with the best
     ends, and has no span where none of these pairs is valid.
 
-    The function takes `start_logits`, `end_logits`, and of the batch `input_mask`,
-    `p_mask` and `token_is_max_context` int32 [B, S]. It returns `span_starts` and
-    `span_ends` int32 [B, K], inclusive positions, and `span_scores` float32 [B, K],
-    sums of two logits, best first; scores near -1e30 mark spans that may not be chosen.
+    The function takes outputs, `start_logits` and `end_logits` float32 [B, S], and a
+    batch, `input_mask`, `p_mask` and `token_is_max_context` int32 [B, S]. It returns
+    `span_starts` and `span_ends` int32 [B, K], inclusive positions, and `span_scores`
+    float32 [B, K], sums of two logits, best first; scores near -1e30 mark spans that
+    may not be chosen.
     """
 
     def find_spans(outputs: Tensors, batch: Tensors) -> dict[str, tf.Tensor]:

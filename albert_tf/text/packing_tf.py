@@ -1,6 +1,13 @@
-"""`packing.py` inside a TensorFlow graph: ragged ids -> a padded batch."""
+"""Packs ragged token ids into a padded batch: `packing.py` in a TensorFlow graph.
+
+tensorflow-text joins and pads the segments. Its `ShrinkLongestTrimmer` would give the
+same lengths (with the segments in reverse), but it removes one token per iteration of a
+loop, which takes 0.1 s for a segment of 2,000 tokens and 1 s for 20,000;
+`packing.kept_lengths` computes them at once.
+"""
 
 import tensorflow as tf
+import tensorflow_text as tf_text
 
 from albert_tf.text import packing
 
@@ -12,59 +19,46 @@ def pack(
     *,
     cls_id: int,
     sep_id: int,
-    shorten: str = "longest",
+    shorten: packing.Shorten = "longest",
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """Packs texts or pairs as fine-tuning's rows are, as short as the batch allows.
+    """Packs texts or pairs as fine-tuning rows, padded to the longest of them.
 
     Args:
-      ids_a: int32 ragged [B, (pieces)], the first segments.
+      ids_a: int32 ragged [B, (tokens)], the first segments.
       ids_b: the same of the second segments; None: there are none.
-      max_seq_length: pieces in a row at most, special ones included.
+      max_seq_length: upper bound on the tokens in a row, special tokens included.
       cls_id, sep_id: the vocabulary's special ids.
-      shorten: which segment of a pair loses pieces where it is too long: "longest", as
-        `packing.truncate_longest_first`, "first" or "second".
+      shorten: the segment of a pair that loses tokens if the pair is too long; see
+        `packing.kept_lengths`.
     Returns:
       `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], S the longest row; and
-      bool [B], whether a row lost pieces.
+      bool [B], true for rows that lost tokens.
     """
-    lengths_a = ids_a.row_lengths()
     if ids_b is None:
+        segments = [ids_a]
         room = max_seq_length - packing.SPECIAL_TOKENS_OF_SINGLE
-        kept_a = tf.minimum(lengths_a, room)
-        cut = kept_a < lengths_a
+        kept = (tf.minimum(ids_a.row_lengths(), room),)
     else:
-        lengths_b = ids_b.row_lengths()
+        segments = [ids_a, ids_b]
         room = max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
-        kept_a, kept_b = _kept(lengths_a, lengths_b, room, shorten)
-        cut = (kept_a < lengths_a) | (kept_b < lengths_b)
-    rows = ids_a.nrows()
-    cls, sep = (tf.fill([rows, 1], tf.constant(i, tf.int32)) for i in (cls_id, sep_id))
-    parts = [cls, _first(ids_a, kept_a), sep]
-    if ids_b is not None:
-        parts += [_first(ids_b, kept_b), sep]
-    packed = tf.concat(parts, axis=1)
-    input_ids = packed.to_tensor()
-    columns = tf.range(tf.shape(input_ids)[1], dtype=tf.int64)
-    mask = tf.sequence_mask(packed.row_lengths(), tf.shape(input_ids)[1], tf.int32)
-    segments = tf.cast(columns > kept_a[:, tf.newaxis] + 1, tf.int32) * mask
-    batch = {"input_ids": input_ids, "input_mask": mask, "segment_ids": segments}
-    return batch, cut
-
-
-def _kept(lengths_a, lengths_b, room, shorten):
-    """How many pieces each segment keeps of `room`."""
-    if shorten == "first":
-        kept_b = tf.minimum(lengths_b, room)
-        return tf.minimum(lengths_a, room - kept_b), kept_b
-    if shorten == "second":
-        kept_a = tf.minimum(lengths_a, room)
-        return kept_a, tf.minimum(lengths_b, room - kept_a)
-    smaller_half, larger_half = room // 2, room - room // 2
-    kept_a = tf.minimum(lengths_a, tf.maximum(room - lengths_b, larger_half))
-    kept_b = tf.minimum(lengths_b, tf.maximum(room - lengths_a, smaller_half))
-    return kept_a, kept_b
-
-
-def _first(ids: tf.RaggedTensor, kept: tf.Tensor) -> tf.RaggedTensor:
-    """The first `kept[i]` of each row."""
-    return tf.gather(ids, tf.ragged.range(kept), batch_dims=1)
+        lengths = ids_a.row_lengths(), ids_b.row_lengths()
+        kept = packing.kept_lengths(*lengths, room, shorten, tf)
+    truncated = tf.reduce_any(
+        [k < ids.row_lengths() for k, ids in zip(kept, segments, strict=True)], axis=0
+    )
+    segments = [
+        tf.gather(ids, tf.ragged.range(k), batch_dims=1)
+        for k, ids in zip(kept, segments, strict=True)
+    ]
+    input_ids, segment_ids = tf_text.combine_segments(
+        segments, start_of_sequence_id=cls_id, end_of_segment_id=sep_id
+    )
+    longest = input_ids.bounding_shape(axis=1)
+    input_ids, input_mask = tf_text.pad_model_inputs(input_ids, longest)
+    segment_ids, _ = tf_text.pad_model_inputs(segment_ids, longest)
+    batch = {
+        "input_ids": input_ids,
+        "input_mask": input_mask,
+        "segment_ids": segment_ids,
+    }
+    return batch, truncated

@@ -36,9 +36,9 @@ class WindowSettings:
       max_query_length: longest question; longer ones are truncated at the end.
     """
 
-    max_seq_length: int = 384
-    doc_stride: int = 128
-    max_query_length: int = 64
+    max_seq_length: int = Squad.max_seq_length
+    doc_stride: int = Squad.doc_stride
+    max_query_length: int = Squad.max_query_length
 
     def __post_init__(self):
         for name in ("doc_stride", "max_query_length"):

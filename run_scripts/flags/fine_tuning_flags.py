@@ -194,7 +194,11 @@ def _settings() -> dict[str, Any]:
         for field in dataclasses.fields(config_class)
     }
     names -= {"output_dir"}
-    return {name: FLAGS[name].value for name in sorted(names) if name in FLAGS}
+    settings = {name: FLAGS[name].value for name in sorted(names) if name in FLAGS}
+    if FLAGS["num_train_steps"].present and not FLAGS["num_train_epochs"].present:
+        # A script's default of epochs gives way to steps that the user asks for.
+        settings["num_train_epochs"] = 0.0
+    return settings
 
 
 def _export(model: str) -> None:

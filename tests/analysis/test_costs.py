@@ -1,8 +1,5 @@
 """What models cost, against the paper, the profiler, and tensors that were counted."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +10,7 @@ from albert_tf.model.heads import PretrainingModel
 from dev import paper_tables
 from helpers import tiny
 from helpers.paths import ROOT
+from helpers.scripts import run_script
 
 CONFIGS = ROOT / "configs"
 # Table 1's xxlarge apart, whose 235M no way of counting gives.
@@ -131,8 +129,7 @@ def test_a_product_keeps_its_input_once_however_it_is_viewed():
 
 
 def run_table(*arguments):
-    command = [sys.executable, str(ROOT / "run_scripts" / "model_table.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
+    return run_script("model_table.py", *arguments, cwd=ROOT)
 
 
 def test_the_table_has_a_line_a_configuration():

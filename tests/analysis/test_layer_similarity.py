@@ -1,8 +1,6 @@
 """Figure 1's numbers, against numpy; the script, against its own files."""
 
 import csv
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from albert_tf.analysis.layer_similarity import layer_similarity
 from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.model.encoder import AlbertEncoder
 from helpers import tiny
-from helpers.paths import ROOT
+from helpers.scripts import run_script
 
 
 def random_batches(rng):
@@ -77,21 +75,20 @@ def files(tmp_path_factory):
     return folder
 
 
-def run_script(files, *arguments):
-    command = [
-        sys.executable,
-        str(ROOT / "run_scripts" / "layer_similarity.py"),
+def compare_layers(files, *arguments):
+    return run_script(
+        "layer_similarity.py",
         "--input_file=text.txt",
         "--vocab_file=vocabulary.txt",
         "--output_file=similarity.csv",
         "--max_seq_length=20",
         *arguments,
-    ]
-    return subprocess.run(command, cwd=files, capture_output=True, text=True)
+        cwd=files,
+    )
 
 
 def test_the_script_writes_a_line_a_layer_and_a_picture(files):
-    done = run_script(files, "--checkpoints=shallow,deep/model.ckpt")
+    done = compare_layers(files, "--checkpoints=shallow,deep/model.ckpt")
     assert done.returncode == 0, done.stderr
     with (files / "similarity.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
@@ -111,6 +108,6 @@ def test_the_script_writes_a_line_a_layer_and_a_picture(files):
     ],
 )
 def test_what_is_missing_is_one_line(arguments, words, files):
-    done = run_script(files, *arguments)
+    done = compare_layers(files, *arguments)
     assert done.returncode == 1 and words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -102,7 +102,7 @@ def trained(request, rows, tmp_path_factory):
 
 def test_two_steps_reach_every_variable(trained):
     _, config, folder = trained
-    start = values(PretrainingModel(config, TrainConfig("x").random_seed))
+    start = values(PretrainingModel(config, seed=TrainConfig("x").random_seed))
     reader = tf.train.load_checkpoint(str(folder))
     for name, value in start.items():
         key = f"{name.replace('/', '.S')}/.ATTRIBUTES/VARIABLE_VALUE"
@@ -129,7 +129,9 @@ def test_a_strategy_has_its_sets_and_no_others(trained):
 
 def test_a_strategy_survives_saving_loading_and_export(trained, tmp_path):
     _, config, folder = trained
-    model = PretrainingModel(AlbertConfig.from_json(folder / "albert_config.json"), 3)
+    model = PretrainingModel(
+        AlbertConfig.from_json(folder / "albert_config.json"), seed=3
+    )
     report = load_weights(model, folder)
     assert (report.missing, report.unused) == ((), ())
     again = PretrainingModel(config, seed=4)
@@ -259,7 +261,7 @@ def test_without_sentence_order_its_weights_stay_and_the_rest_learns(rows, tmp_p
     assert "sentence_order_loss" not in results["train"]
     model = PretrainingModel(config, seed=3)
     load_weights(model, tmp_path)
-    start = values(PretrainingModel(config, TrainConfig("x").random_seed))
+    start = values(PretrainingModel(config, seed=TrainConfig("x").random_seed))
     found = values(model)
     kept = {name for name in found if np.array_equal(found[name], start[name])}
     assert kept == {n for n in found if "pooler" in n or "seq_relationship" in n}

@@ -28,7 +28,7 @@ KERNEL = "bert/pooler/dense/kernel"
 
 def model_for(folder, seed=0, **changes):
     config = AlbertConfig.from_json(folder / "albert_config.json")
-    return PretrainingModel(config.replace(**changes), seed)
+    return PretrainingModel(config.replace(**changes), seed=seed)
 
 
 def values(model):
@@ -215,7 +215,7 @@ def test_a_broken_file_is_one_line_and_changes_nothing(damage, copied, shared):
 
 def trained(optimizer_name, seed):
     """A model and its optimizer after three steps on random gradients."""
-    model = PretrainingModel(tiny.tiny_config(num_hidden_groups=2), seed)
+    model = PretrainingModel(tiny.tiny_config(num_hidden_groups=2), seed=seed)
     optimizer = optimization.create_optimizer(OptimizerConfig(optimizer=optimizer_name))
     optimizer.build(model.trainable_variables)
     rng = np.random.default_rng(seed)

@@ -3,14 +3,13 @@
 import os
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 import yaml
 
 from helpers import docs_pages
 from helpers.docs_pages import PAGES, ROOT
+from helpers.scripts import run_script
 
 SCRIPT = re.compile(r"(?:python )?(run_scripts/[\w/]+\.(?:py|sh))")
 
@@ -50,10 +49,8 @@ def commands(page):
 COMMANDS = [(page, words) for page in PAGES for words in commands(page)]
 
 
-def run(*words):
-    return subprocess.run(
-        [sys.executable, *words], cwd=ROOT, capture_output=True, text=True
-    )
+def run(script, *arguments):
+    return run_script(script.removeprefix("run_scripts/"), *arguments, cwd=ROOT)
 
 
 def test_the_pages_have_the_commands_that_they_are_about():

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from helpers import docs_pages
 from helpers.docs_pages import PAGES, README, ROOT
+from helpers.questions import question, write_squad
 
 BLOCKS = [(page, code) for page in PAGES for code in docs_pages.blocks(page, "python")]
 OWN = ("albert_tf", "data_prep")
@@ -19,9 +20,6 @@ PROGRAMS = [
     for page, code in BLOCKS
     if page in (README, ROOT / "docs" / "python.md")
 ]
-new_layout = pytest.mark.skipif(
-    not docs_pages.NEW_LAYOUT_IS_THERE, reason="see docs_pages.NEW_LAYOUT_IS_THERE"
-)
 WORDS = ["the", "cat", "sat", "on", "mat", "how", "are", "you", "fine", "thanks"]
 
 
@@ -83,14 +81,12 @@ def test_names_are_found_in_imports_and_attributes():
         find("albert_tf.config.AlbertConfigs")
 
 
-@new_layout
 @pytest.mark.parametrize(("page", "code"), BLOCKS, ids=ids(BLOCKS))
 def test_its_names_of_this_project_exist(page, code):
     for name in own_names(code):
         find(name)
 
 
-@new_layout
 def test_the_public_names_that_a_page_lists_are_there():
     import albert_tf
 
@@ -132,7 +128,7 @@ def toys(tmp_path_factory):
         num_hidden_layers=4,
         num_attention_heads=3,
         intermediate_size=20,
-        max_position_embeddings=40,
+        max_position_embeddings=512,
     )
     config.to_json(model / "albert_config.json")
     variables = albert_tf.PretrainingModel(config, seed=1).variables
@@ -143,10 +139,34 @@ def toys(tmp_path_factory):
         shape_and_slices=[""] * len(variables),
         tensors=[variable.value() for variable in variables],
     )
+    write_data(folder)
     return folder
 
 
-@new_layout
+def write_data(folder):
+    """Data of each task under the names that the page has."""
+    rows = [("the cat sat", "how are you", n % 2) for n in range(12)]
+    (folder / "glue" / "RTE").mkdir(parents=True)
+    for name in ("train", "dev"):
+        lines = ["index\tsentence1\tsentence2\tlabel"]
+        for index, (first, second, label) in enumerate(rows):
+            answer = ("entailment", "not_entailment")[label]
+            lines.append(f"{index}\t{first}\t{second}\t{answer}")
+        (folder / "glue" / "RTE" / f"{name}.tsv").write_text("\n".join(lines))
+    for name, count in (("mail", 12), ("dev", 6)):
+        lines = ["body,folder"]
+        lines += [f"{first},{('in', 'out')[label]}" for first, _, label in rows[:count]]
+        (folder / f"{name}.csv").write_text("\n".join(lines))
+    (folder / "new.csv").write_text("body\nthe cat sat\nhow are you\n")
+    text = "the cat sat on the mat"
+    asked = [
+        question("a", "how are you", [("cat", 4)], is_impossible=False),
+        question("b", "fine", is_impossible=True),
+    ]
+    for name in ("train", "dev"):
+        write_squad(folder / f"{name}-v2.0.json", [(text, asked)], version="v2.0")
+
+
 @pytest.mark.parametrize(("page", "code"), PROGRAMS, ids=ids(PROGRAMS))
 def test_it_runs_on_toys(page, code, toys, monkeypatch, capsys):
     monkeypatch.chdir(toys)

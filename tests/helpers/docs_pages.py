@@ -12,10 +12,6 @@ ROOT_PAGES = [README, *(ROOT / f"{n}.md" for n in ("CONTRIBUTING", "SECURITY"))]
 PAGES = [*ROOT_PAGES, ROOT / "CHANGELOG.md", *SITE_PAGES]
 REPOSITORY = "https://github.com/albert-tf/albert-tf"
 
-# The pages describe the packages of the new layout and the public names of `albert_tf`.
-# Remove this, and what it skips runs, when these are there.
-NEW_LAYOUT_IS_THERE = False
-
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

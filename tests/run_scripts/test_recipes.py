@@ -1,14 +1,13 @@
 """Every recipe names flags that exist, a possible model, and what a reader needs."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from albert_tf.config import AlbertConfig
 from dev import paper_tables
 from helpers.paths import ROOT
+from helpers.scripts import run_script
 
 RECIPES = sorted((ROOT / "configs" / "recipes").glob("table*.flags"))
 FINE_TUNING = sorted(
@@ -78,12 +77,11 @@ def test_a_recipes_model_has_the_papers_parameters(name, table, row):
 
 
 def test_the_script_takes_the_flags_of_all_recipes():
-    script = ROOT / "run_scripts" / "run_pretraining.py"
-    command = [sys.executable, str(script), "--output_dir=out", "--input_file=no.file"]
+    command = ["run_pretraining.py", "--output_dir=out", "--input_file=no.file"]
     command += [f"--flagfile={path}" for path in RECIPES]
     # The values of one recipe, so that the model is possible.
     command += [f"--albert_config_file={ROOT / 'configs' / 'albert_base.json'}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = run_script(*command, cwd=ROOT)
     # 2 would be a wrong flag; 1 is the missing input, or an override that a later
     # recipe makes impossible.
     assert done.returncode == 1, done.stderr
@@ -126,11 +124,11 @@ def test_the_recipes_of_glue_are_the_papers(name):
 def test_the_scripts_take_the_flags_of_their_recipes():
     for script in {script_of(path) for path in FINE_TUNING}:
         recipes = [path for path in FINE_TUNING if script_of(path) == script]
-        command = [sys.executable, str(script), "--output_dir=out"]
+        command = [script.name, "--output_dir=out"]
         command += [f"--flagfile={path}" for path in recipes]
         # Stops where it would read the model; a wrong flag would exit with 2 before.
         command += ["--init_checkpoint=no/model"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        done = run_script(*command, cwd=ROOT)
         assert done.returncode == 1, done.stderr
         assert "no/model" in done.stderr.strip().splitlines()[-1]
 

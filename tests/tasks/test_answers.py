@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from albert_tf.task_config import Squad
 from albert_tf.tasks import answers
-from albert_tf.tasks.answers import AnswerRules, Proposals
+from albert_tf.tasks.answers import Proposals
 
 TEXT = "one two three four five"
 STARTS = [0, 4, 8, 14, 19]
@@ -57,7 +58,7 @@ def propose(rows, spans, no_answer_logits=None, contexts=None, **rules):
         rows,
         outputs(spans, no_answer_logits),
         contexts or {"q": TEXT},
-        AnswerRules(**rules),
+        Squad(True, **rules),
     )
 
 
@@ -270,4 +271,4 @@ def test_models_that_do_not_fit_together_are_refused():
 
 def test_rules_are_checked():
     with pytest.raises(ValueError, match=r"n_best_size must be at least 1\."):
-        AnswerRules(n_best_size=0)
+        Squad(True, n_best_size=0)

@@ -9,7 +9,8 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from albert_tf.tasks import metrics
-from albert_tf.tasks.classification import score_classes, score_values
+from albert_tf.tasks.classification import label_metrics
+from albert_tf.tasks.regression import correlations
 
 LABELS = np.array([0, 1, 1, 0, 1, 0, 1, 1])
 PREDICTED = {
@@ -27,7 +28,7 @@ TRUTHS = {"mixed": LABELS, "one class": np.ones(8, int), "other": np.zeros(8, in
 def test_scores_of_classes_are_scikit_learns(case, truth):
     labels, predicted = TRUTHS[truth], PREDICTED[case]
     probabilities = np.stack([1 - predicted, predicted], axis=-1) * 0.8 + 0.1
-    found = score_classes(
+    found = label_metrics(
         {"probabilities": probabilities, "label_ids": labels},
         ["eval_accuracy", "f1", "matthew_corr"],
     )
@@ -50,13 +51,13 @@ def test_correlations_are_scipys():
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 11, 40) / 2
     values = labels + rng.normal(size=40)
-    found = score_values({"values": values, "label_ids": labels})
+    found = correlations({"values": values, "label_ids": labels})
     assert found["pearson"] == stats.pearsonr(labels, values).statistic
     assert found["spearman"] == stats.spearmanr(labels, values).statistic
     # The definition, by numpy.
     assert found["pearson"] == pytest.approx(np.corrcoef(labels, values)[0, 1])
     # Ranks alone count for one of them.
-    cubed = score_values({"values": values**3, "label_ids": labels})
+    cubed = correlations({"values": values**3, "label_ids": labels})
     assert cubed["spearman"] == pytest.approx(found["spearman"])
     assert cubed["pearson"] != pytest.approx(found["pearson"])
 
@@ -70,4 +71,4 @@ def test_a_correlation_that_is_not_defined_is_not_a_number(values, labels):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for name in ("pearson", "spearman"):
-            assert math.isnan(metrics.SCORES[name](np.array(labels), np.array(values)))
+            assert math.isnan(metrics.METRICS[name](np.array(labels), np.array(values)))

@@ -13,8 +13,8 @@ from albert_tf.records.features import choice_features
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
-from albert_tf.tasks import losses
-from albert_tf.tasks.multiple_choice import multiple_choice
+from albert_tf.task_config import MultipleChoice
+from albert_tf.tasks import create_task, losses
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import evaluation
 from albert_tf.training import run as training_run
@@ -128,7 +128,7 @@ def test_a_row_without_any_option_has_a_finite_loss_and_gradient(toy):
 
 def test_the_head_drops_in_training_alone_and_by_the_seed():
     # The encoder drops nothing, as ALBERT's version 2.
-    model = MultipleChoiceModel(tiny.tiny_config(), dropout=0.5, seed=3)
+    model = MultipleChoiceModel(tiny.tiny_config(), head_dropout=0.5, seed=3)
     batch = random_batch(np.random.default_rng(4))
     seeds = map(tf.constant, ([1, 2], [1, 2], [1, 3]))
     one, same, other = (
@@ -149,7 +149,7 @@ def test_accuracy_is_told_of_all_and_of_each_level():
         "label_ids": np.array([0, 1, 1, 1]),
         "level": np.array([0, 0, 0, -1]),
     }
-    score = multiple_choice("race", ("middle", "high")).score
+    score = create_task(MultipleChoice("race", ("middle", "high"))).host_metrics
     assert score(predicted) == {"eval_accuracy": 0.5, "eval_accuracy_middle": 2 / 3}
 
 
@@ -209,7 +209,7 @@ def make_job(rows, output_dir, steps=200, **changes):
         initializer_range=0.1,
     )
     return training_run.Job(
-        task=multiple_choice("race", race.LEVELS),
+        task=create_task(MultipleChoice("race", race.LEVELS), dropout=0.1),
         model_config=model_config,
         optimizer_config=OptimizerConfig(
             optimizer="adamw",

@@ -1,7 +1,4 @@
-"""SQuAD as a task: settings, rows on disk, losses, predictions, scores."""
-
-import json
-import math
+"""SQuAD as a task: rows on disk, losses, predictions, scores."""
 
 import numpy as np
 import pytest
@@ -13,9 +10,9 @@ from albert_tf.records.features import squad_features
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
+from albert_tf.task_config import Squad
 from albert_tf.tasks import losses, squad
 from albert_tf.tasks.answer_metrics import QuestionSet
-from albert_tf.tasks.squad import SquadSettings
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.loops import Evaluator
 from helpers.questions import convert, paragraph
@@ -24,30 +21,6 @@ from helpers.tokenization_cases import train
 
 TEXT = "the tide rose and the sailor sat still on that old stone there "
 LENGTHS = {"max_seq_length": 31, "doc_stride": 9, "max_query_length": 7}
-
-
-@pytest.mark.parametrize("threshold", [0.0, -1.25, math.inf, -math.inf])
-@pytest.mark.parametrize("version_2", [True, False])
-def test_settings_survive_strict_json(version_2, threshold):
-    settings = SquadSettings(version_2, n_best_size=7, threshold=threshold)
-    text = json.dumps(settings.to_dict(), allow_nan=False)
-    assert SquadSettings.from_dict(json.loads(text)) == settings
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"task_name": "cola"}, "trained for 'cola', not for SQuAD"),
-        ({}, "trained for None"),
-        ({"task_name": "squad_v2"}, "another release"),
-        ({"task_name": "squad_v2", "threshold": 0, "other": 1}, "another release"),
-        ({"task_name": "squad_v2", "threshold": "nan"}, "must be a number"),
-        ({"task_name": "squad_v2", "threshold": 0, "end_n_top": 0}, "end_n_top must"),
-    ],
-)
-def test_settings_of_other_tasks_and_releases_are_refused(values, message):
-    with pytest.raises(ValueError, match=message):
-        SquadSettings.from_dict(values)
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +74,9 @@ def test_training_rows_leave_out_what_only_answers_need(rows, tmp_path, tokenize
     )
     [batch] = dataset.take(1)
     for version_2 in (False, True):
-        settings = SquadSettings(version_2, **LENGTHS)
-        task = squad.squad_task(settings)
-        model = task.build_model(model_config(tokenizer), 3, "none")
+        task_config = Squad(version_2, **LENGTHS)
+        task = squad.squad_task(task_config)
+        model = task.build_model(model_config(tokenizer), seed=3)
         outputs = model(task.read_batch(batch), training=True)
         for loss in task.losses.values():
             assert loss.values(outputs, batch).shape == (5,)
@@ -119,28 +92,28 @@ def model_config(tokenizer):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["v1.1", "v2.0"])
 def evaluated(request, rows, tokenizer):
-    """(settings, task, model, question set, predictions, report)"""
+    """(task_config, task, model, question set, predictions, report)"""
     made, record_set = rows
-    settings = SquadSettings(request.param, n_best_size=6, **LENGTHS)
+    task_config = Squad(request.param, n_best_size=6, **LENGTHS)
     contexts = {"0": TEXT * 3, "1": TEXT * 3, "empty": ""}
     golds = {"0": ["sailor"], "1": ["stone"], "empty": ["tea"]}
     if request.param:
         golds |= {"1": [], "empty": []}
-    questions = QuestionSet(made, contexts, golds, settings.rules)
-    task = squad.squad_task(settings, questions)
-    model = task.build_model(model_config(tokenizer), 3, "none")
+    questions = QuestionSet(made, contexts, golds, task_config)
+    task = squad.squad_task(task_config, questions=questions)
+    model = task.build_model(model_config(tokenizer), seed=3)
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
         config = TrainConfig("unused", eval_batch_size=4)
         evaluator = Evaluator(task, model, record_set, config)
         steps = batches.evaluation_steps(record_set, 4)
         report, predictions = evaluator.evaluate(tf.constant(steps))
-    return settings, task, model, questions, predictions, report
+    return task_config, task, model, questions, predictions, report
 
 
 def test_predictions_in_padded_batches_by_length_are_those_of_rows_alone(
     evaluated, rows
 ):
-    settings, task, model, questions, predictions, _ = evaluated
+    task_config, task, model, questions, predictions, _ = evaluated
     made, _ = rows
     alone = squad.predict(task, model, made, batch_size=1)
     assert alone.keys() == predictions.keys()
@@ -152,15 +125,15 @@ def test_predictions_in_padded_batches_by_length_are_those_of_rows_alone(
             assert a.text == b.text and a.score == pytest.approx(b.score, abs=1e-3)
     assert ours.candidates["0"] and not ours.candidates["empty"]
     assert ours.reasons["empty"] == "empty paragraph"
-    assert (ours.null_scores is None) == (not settings.version_2)
+    assert (ours.null_scores is None) == (not task_config.version_2)
 
 
 def test_the_report_has_the_losses_and_the_official_scores(evaluated, rows):
-    settings, task, model, questions, predictions, report = evaluated
+    task_config, task, model, questions, predictions, report = evaluated
     made, _ = rows
     assert report["rows"] == len(made)
     proposals = questions.proposals(predictions)
-    scores = questions.score(proposals, settings.threshold)
+    scores = questions.score(proposals, task_config.threshold)
     assert task.best_metric in scores
     assert scores.items() <= report.items()
     totals = dict.fromkeys(task.losses, 0.0)
@@ -177,7 +150,7 @@ def test_the_report_has_the_losses_and_the_official_scores(evaluated, rows):
 
 
 def test_without_gold_answers_nothing_is_scored(evaluated):
-    settings, *_, predictions, _ = evaluated
+    task_config, *_, predictions, _ = evaluated
     questions = evaluated[3]
-    unknown = QuestionSet(questions._rows, questions._contexts, None, settings.rules)
+    unknown = QuestionSet(questions._rows, questions._contexts, None, task_config)
     assert unknown.score(unknown.proposals(predictions), 0.0) == {}

@@ -73,7 +73,7 @@ def test_an_empty_second_segment_is_still_a_pair(segment_b, expected):
 
 
 def test_segments_that_do_not_fit_are_an_error_that_names_both_lengths():
-    with pytest.raises(ValueError, match=r"row of 8 pieces.*max_seq_length=7"):
+    with pytest.raises(ValueError, match=r"row of 8 tokens.*max_seq_length=7"):
         packing.pack_segments([5, 6, 7], [8, 9], 7, **SPECIAL)
 
 
