@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import time
+from typing import Any
 
 # libtpu asks for the type of its machine and waits for an answer; these give one.
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
@@ -41,20 +42,12 @@ def compile_step(stablehlo: str, topology_name: str) -> dict:
       `bytes_accessed`. If the step does not fit: `hbm_bytes` and `hbm_limit_bytes`.
     """
     import jax
-    import numpy as np
     from jax._src.interpreters import mlir
     from jax._src.lib import xla_client
     from jax.experimental import topologies
     from jaxlib.mlir import ir
 
     device = topologies.get_topology_desc(topology_name, "tpu").devices[0]
-    options = xla_client.CompileOptions()
-    build = options.executable_build_options
-    for holder in (options, build):
-        holder.num_replicas = holder.num_partitions = 1
-    build.device_assignment = xla_client.DeviceAssignment.create(
-        np.zeros((1, 1), np.int32)
-    )
     began = time.monotonic()
     with mlir.make_ir_context():
         # TensorFlow leaves one operation that StableHLO does not have, an identity.
@@ -65,7 +58,7 @@ def compile_step(stablehlo: str, topology_name: str) -> dict:
         )
         try:
             executable = device.client.compile(
-                module, xla_client.DeviceList((device,)), options
+                module, xla_client.DeviceList((device,)), _options_for_one_core()
             )
         except jax.errors.JaxRuntimeError as error:
             message = _OUT_OF_MEMORY.search(str(error))
@@ -95,6 +88,21 @@ def compile_step(stablehlo: str, topology_name: str) -> dict:
         "bytes_accessed": cost["bytes accessed"],
         "compile_seconds": time.monotonic() - began,
     }
+
+
+def _options_for_one_core() -> Any:
+    """Compile options of a program that runs on one core."""
+    import numpy as np
+    from jax._src.lib import xla_client
+
+    options = xla_client.CompileOptions()
+    build = options.executable_build_options
+    for holder in (options, build):
+        holder.num_replicas = holder.num_partitions = 1
+    build.device_assignment = xla_client.DeviceAssignment.create(
+        np.zeros((1, 1), np.int32)
+    )
+    return options
 
 
 def main() -> None:
