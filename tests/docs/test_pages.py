@@ -171,8 +171,12 @@ def test_the_layout_lists_every_package_and_no_other(root):
         if path.is_dir() and path.name[0] not in "_."
     }
     if root == "albert_tf":
-        files = {f"{root}/{path.name}" for path in (ROOT / root).glob("*.py")}
-        there |= files - {f"{root}/__init__.py"}
+        there |= {
+            f"{root}/{path.name}"
+            for path in (ROOT / root).glob("*.py")
+            # Old paths of modules hold imports only.
+            if path.name != "__init__.py" and "Old path" not in path.read_text("utf-8")
+        }
     assert listed == there
 
 
