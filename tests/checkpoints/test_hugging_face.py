@@ -188,7 +188,7 @@ def test_classifiers_agree_both_ways(labels, batch, tmp_path):
     rng = np.random.default_rng(2)
     tensors = random_tensors(config, rng, {"classifier": labels})
     source = write_folder(tmp_path / "theirs", config, tensors)
-    own = ClassificationModel(model_dir.read_config(source), labels, seed=3)
+    own = ClassificationModel(model_dir.read_config(source), num_outputs=labels, seed=3)
     report = load_weights(own, source)
     assert (report.missing, report.unused) == ((), ())
     back = convert_back(source, tmp_path)
@@ -244,7 +244,7 @@ def test_a_model_without_pooler_is_a_start_but_no_whole_model(tmp_path):
     tensors = random_tensors(config, np.random.default_rng(2), {"predictions": 0})
     tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
     source = write_folder(tmp_path / "theirs", config, tensors)
-    own = ClassificationModel(model_dir.read_config(source), 2, seed=3)
+    own = ClassificationModel(model_dir.read_config(source), num_outputs=2, seed=3)
     heads = HEADS
     report = load_weights(own, source, heads, heads)
     assert POOLER in report.missing and len(report.missing) == 4
@@ -335,9 +335,7 @@ def test_activations_keep_their_meaning(own, theirs):
         ({"num_attention_heads": 5}, "12 and 5"),
     ],
 )
-def test_other_models_are_refused_by_transformers_configuration(
-    changes, words, tmp_path
-):
+def test_other_models_are_refused_by_their_configuration(changes, words, tmp_path):
     values = {**transformers_config().to_dict(), **changes}
     (tmp_path / "config.json").write_text(json.dumps(values))
     with pytest.raises(ValueError, match=words) as caught:
