@@ -16,6 +16,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple, TextIO
 
 from tqdm import tqdm
@@ -57,9 +58,9 @@ class Workers:
             raise ValueError(f"num_workers must be at least 1. Received {count}.")
         self._shared: Any = None
         self._peaks: dict[int, int] = {}
-        self._processes: dict[Connection, multiprocessing.Process] = {}
+        self._processes: dict[Connection, BaseProcess] = {}
         method = _start_method()
-        context = multiprocessing.get_context(method)
+        context: Any = multiprocessing.get_context(method)
         for _ in range(count if count > 1 else 0):
             parent_end, worker_end = context.Pipe()
             # A fork inherits the parent's ends and would keep them open.
@@ -96,7 +97,7 @@ class Workers:
     def run(
         self,
         next_call: Callable[[], Call | None],
-        done: Callable[[Call, Any], None],
+        done: Callable[[Call, Any], object],
     ) -> None:
         """Carries out calls until there are none left.
 
@@ -122,7 +123,8 @@ class Workers:
                 busy[connection] = call
             if not busy:
                 return
-            for connection in wait(list(busy)):
+            ready: Any = wait(list(busy))
+            for connection in ready:
                 result = self._receive(connection)
                 idle.append(connection)
                 done(busy.pop(connection), result)

@@ -120,7 +120,7 @@ def module_name(path):
 
 def test_modules_import_each_other_in_no_circle():
     modules = {module_name(path): path for path in (*LIBRARY, *DATA_PREP)}
-    # It loads the public names when they are first used.
+    # Its public names are loaded on first use.
     del modules["albert_tf"]
     graph = {}
     for name, path in modules.items():

@@ -117,6 +117,8 @@ class AlbertEncoder(tf_keras.layers.Layer):
                     initializer,
                 )
             self.blocks = _shared_blocks(config, initializer, rematerialize)
+            # Keras's own file format, .keras, does not look into lists of lists.
+            self._distinct_blocks = _distinct(self.blocks)
             self.pooler = Projection(
                 "bert/pooler/dense", (config.hidden_size,) * 2, initializer, "tanh"
             )
@@ -183,6 +185,11 @@ class AlbertEncoder(tf_keras.layers.Layer):
             "seed": self._seed,
             "rematerialize": self._rematerialize,
         }
+
+
+def _distinct(layers: Sequence[Sequence[TransformerBlock]]) -> list[TransformerBlock]:
+    """All blocks, each once, in the order of their first use."""
+    return list({id(block): block for layer in layers for block in layer}.values())
 
 
 def _trace_once(layers: Sequence[Sequence[TransformerBlock]]) -> Callable[..., Any]:

@@ -45,6 +45,14 @@ class EncoderWithHeads(tf_keras.Model):
     def _initializer(self) -> Initializer:
         return Initializer(self.encoder.config.initializer_range, self._seed)
 
+    def build(self, input_shape: Any) -> None:
+        """Marks the model as built, since its variables exist from the start.
+
+        The base class would call the model with float ids, when it is loaded from a
+        file of Keras.
+        """
+        tf_keras.layers.Layer.build(self, input_shape)
+
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments as JSON values."""
         arguments = self.encoder.get_config()

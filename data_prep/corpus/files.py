@@ -15,7 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 # Lines are read, and sentences found, in blocks of about this many bytes at most: then
 # a file without a line break or a blank line needs no more memory than any other, at
@@ -122,7 +122,7 @@ def _byte_lines(source: Source, whole: bool) -> Iterator[tuple[int, bytes]]:
     with open(path, "rb") as packed:
         packed.seek(start)
         is_packed = path.endswith(".gz")
-        file = gzip.GzipFile(fileobj=packed) if is_packed else packed
+        file = cast(IO[bytes], gzip.GzipFile(fileobj=packed) if is_packed else packed)
         # Bytes that are still to come; unknown for a packed file.
         left = None if end is None or is_packed else end - start
         while read := _read_line(file, left, whole, path):

@@ -174,7 +174,7 @@ def _checks(
 
 def _any(is_bad: np.ndarray) -> np.ndarray:
     """Returns bool [R]: True for rows with any bad value."""
-    return is_bad.any(axis=1)
+    return np.asarray(is_bad.any(axis=1))
 
 
 def _is_ones_then_zeros(values: np.ndarray) -> np.ndarray:

@@ -160,8 +160,9 @@ def mask_rows(
     labels = input_ids.ravel()[places]
     kinds = np.searchsorted(_REPLACEMENT_BOUNDS, rng.random(len(places)), side="right")
     random_ids = ordinary_ids[rng.integers(len(ordinary_ids), size=len(places))]
+    mask_ids = np.full_like(labels, mask_id)
     masked_ids = input_ids.copy()
-    masked_ids.ravel()[places] = np.choose(kinds, (mask_id, labels, random_ids))
+    masked_ids.ravel()[places] = np.choose(kinds, [mask_ids, labels, random_ids])
 
     rows, positions = np.divmod(places, input_ids.shape[1])
     counts = np.bincount(rows, minlength=len(input_ids))
@@ -305,6 +306,6 @@ def _scatter(
     dtype: type,
 ) -> np.ndarray:
     """Returns zeros of a shape, with values at (row, slot)."""
-    array = np.zeros(shape, dtype)
+    array: np.ndarray = np.zeros(shape, dtype)
     array[rows, slots] = values
     return array

@@ -268,12 +268,13 @@ def _truncate(
     statistics: Statistics,
 ) -> SegmentPairs:
     """Shortens the two segments of each row until they fit into it."""
-    lengths = [np.diff(ranges)[:, 0] for ranges in (pairs.ranges_a, pairs.ranges_b)]
-    cuts = packing.truncate_pair_randomly(*lengths, max_tokens, rng)
+    length_a = np.diff(pairs.ranges_a)[:, 0]
+    length_b = np.diff(pairs.ranges_b)[:, 0]
+    cuts = packing.truncate_pair_randomly(length_a, length_b, max_tokens, rng)
     ranges_a = pairs.ranges_a[:, :1] + np.stack(cuts[:2], axis=1)
     ranges_b = pairs.ranges_b[:, :1] + np.stack(cuts[2:], axis=1)
     kept = np.diff(ranges_a).sum() + np.diff(ranges_b).sum()
-    statistics.truncated_pieces += int(sum(lengths).sum() - kept)
+    statistics.truncated_pieces += int(length_a.sum() + length_b.sum() - kept)
     return SegmentPairs(pairs.ids, ranges_a, ranges_b, pairs.labels)
 
 
@@ -352,7 +353,7 @@ class OtherDocuments:
         if excluded is not None:
             weights = weights - ((self._first <= excluded) & (excluded <= self._last))
         places = rng.choice(len(weights), _SEGMENTS, p=weights / weights.sum())
-        candidates = []
+        candidates: list[_Candidate] = []
         for segment in np.unique(places):
             corpus = self._text.load(segment)
             bounds = itertools.pairwise(corpus.document_offsets.tolist())

@@ -71,8 +71,8 @@ class RowPlan:
         pairs = np.sort(self.dealt[shard :: self.shards])
         numbers, duplicates = np.divmod(pairs, self.dupe_factor)
         return [
-            RowBlock(*block, number, duplicate)
-            for block, number, duplicate in zip(
+            RowBlock(segment, first, end, number, duplicate)
+            for (segment, first, end), number, duplicate in zip(
                 self.blocks[numbers].tolist(),
                 numbers.tolist(),
                 duplicates.tolist(),

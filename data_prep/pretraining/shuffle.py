@@ -96,7 +96,7 @@ def make_run(
         rng = maker.config.rng(ROWS, block.block, block.duplicate)
         columns = block_rows(maker, corpus, block, rng, statistics)
         content, offsets = frame_rows(columns, maker.config.features)
-        view, bounds = memoryview(content), offsets.tolist()
+        view, bounds = content.data, offsets.tolist()
         frames.extend(view[begin:end] for begin, end in itertools.pairwise(bounds))
         chosen.append(rng.integers(buckets, size=len(offsets) - 1))
     bucket_of_row = np.concatenate(chosen)

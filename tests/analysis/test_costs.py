@@ -99,7 +99,7 @@ def test_activations_grow_by_the_same_for_every_layer_and_shrink_when_recomputed
     config = tiny.tiny_config(hidden_dropout_prob=0.1, num_hidden_groups=4)
     sizes = (11, 3)
     kept = costs.activation_bytes(config, *sizes)
-    whole = costs._kept_bytes(config, sizes, "float32", "none")
+    whole = costs.traced_activation_bytes(config, *sizes)
     assert kept == whole
     less = costs.activation_bytes(config, *sizes, rematerialize="block")
     layer = sizes[0] * config.hidden_size * 4
@@ -123,8 +123,8 @@ def test_a_product_keeps_its_input_once_however_it_is_viewed():
 
     boundary = []
     graph = gradient.get_concrete_function().graph
-    inputs = {t.ref() for t in graph.inputs if t.dtype == tf.float32}
-    found = costs._bytes_across(graph.get_operations(), boundary[0], inputs)
+    inputs = [t for t in graph.inputs if t.dtype == tf.float32]
+    found = costs.bytes_across(graph.get_operations(), boundary[0], inputs)
     assert found == 3 * 5 * 4
 
 

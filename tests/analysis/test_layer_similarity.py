@@ -24,7 +24,7 @@ def random_batches(rng):
 @pytest.mark.parametrize(
     "changes", [{}, {"inner_group_num": 2}, {"embedding_size": 12}]
 )
-def test_means_are_those_of_numpy_over_visible_pieces(changes):
+def test_means_are_those_of_numpy_over_visible_tokens(changes):
     encoder = AlbertEncoder(tiny.tiny_config(initializer_range=0.5, **changes), seed=1)
     batches = list(random_batches(np.random.default_rng(2)))
     found = layer_similarity(encoder, batches)
@@ -50,7 +50,7 @@ def test_means_are_those_of_numpy_over_visible_pieces(changes):
 
 def test_nothing_to_measure_is_refused():
     encoder = AlbertEncoder(tiny.tiny_config(), seed=1)
-    with pytest.raises(ValueError, match="no piece to measure"):
+    with pytest.raises(ValueError, match="no token to measure"):
         layer_similarity(encoder, [])
 
 

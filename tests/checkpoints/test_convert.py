@@ -155,7 +155,7 @@ def test_heads_of_tasks_travel_along(head, target_format, tmp_path):
 def test_every_head_of_our_models_is_known():
     config = tiny.tiny_config()
     models = [
-        ClassificationModel(config, 3),
+        ClassificationModel(config, num_outputs=3),
         MultipleChoiceModel(config),
         SpanModel(config),
         AnswerableSpanModel(config),
@@ -360,7 +360,7 @@ def test_a_vocabulary_grows_in_the_table_and_the_bias_together(released, tmp_pat
     assert len(results["largest_differences"]["reload"]) == 4
     again = edit.grow_vocabulary(formats.read_weights(folder), 70, 12345)
     assert np.array_equal(again.weights[TABLE], grown.weights[TABLE])
-    load_weights(PretrainingModel(grown.config, 1), tmp_path / "grown")
+    load_weights(PretrainingModel(grown.config, seed=1), tmp_path / "grown")
 
 
 @pytest.mark.parametrize("size", [61, 60])

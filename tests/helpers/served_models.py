@@ -50,7 +50,7 @@ def write_model(folder: Path, task_config, model, shape) -> AlbertTokenizer:
 def write_classifier(folder: Path, labels, pair: bool, **changes) -> Path:
     """A folder with random weights of a task on one text or two."""
     shape = config(hidden_dropout_prob=0.4, **changes)
-    model = ClassificationModel(shape, len(labels or [0]), seed=7)
+    model = ClassificationModel(shape, num_outputs=len(labels or [0]), seed=7)
     for variable in model.trainable_variables:
         if "output_weights" in variable.name:
             variable.assign(tf.random.stateless_normal(variable.shape, [1, 2]))
