@@ -1,57 +1,68 @@
-"""What a model costs before anyone runs it: parameters, operations, activations.
+"""The costs of a model, without running it: parameters, operations, activations.
 
-Parameters and activations are read off the model's own graph, in which no weight is
-ever allocated, so that they follow the code; operations are the products of matrices,
-by formula.
+Parameters and activations are counted on the model's own graph, in which no weight is
+allocated, so they follow the code. Operations are the products of matrices, by formula.
 """
+
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
-from official.modeling import performance
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.heads import PretrainingModel
+from albert_tf.model.precision import precision_policy
 
-# A part of the model -> what the names of its weights start with, or hold.
-_PARTS = {
-    "embeddings": ("bert/embeddings/", "bert/encoder/embedding_hidden_mapping_in/"),
-    "attention": ("/attention_1/", "/LayerNorm/"),
-    "feed-forward": ("/ffn_1/", "/LayerNorm_1/"),
-    "pooler": ("bert/pooler/",),
-    "masked-LM head": ("cls/predictions/",),
-    "sentence-order head": ("cls/seq_relationship/",),
-}
-# What the heads' parameters are; the paper counts none of them.
+# The parts of `parameter_counts` that are heads; the paper counts none of them.
 HEADS = ("masked-LM head", "sentence-order head")
 # Operations whose outputs are their inputs, in the same memory.
 _VIEWS = {"Reshape", "Identity", "IdentityN", "Squeeze", "ExpandDims", "StopGradient"}
 
 
 def parameter_counts(config: AlbertConfig) -> dict[str, int]:
-    """Trainable parameters of a pretraining model, a part each.
+    """Part of a pretraining model -> number of its trainable parameters.
 
-    The embeddings' part holds the projection to H as well; the masked-LM head is
-    without the table that it shares with the embeddings.
+    The part "embeddings" includes the projection to H; the masked-LM head does not
+    include the table that it shares with the embeddings.
     """
     with tf.Graph().as_default():
-        variables = PretrainingModel(config, seed=0).trainable_variables
-    counts = dict.fromkeys(_PARTS, 0)
-    for variable in variables:
-        counts[_part(variable.name)] += variable.shape.num_elements()
-    return counts
+        model = PretrainingModel(config, seed=0)
+    encoder = model.encoder
+    blocks = [block for layer in encoder.blocks for block in layer]
+    parts: dict[str, list[tf_keras.layers.Layer | None]] = {
+        "embeddings": [encoder.embeddings, encoder.embedding_projection],
+        "attention": [block.attention for block in blocks],
+        "feed-forward": [block.feed_forward for block in blocks],
+        "pooler": [encoder.pooler],
+        "masked-LM head": [model.masked_lm],
+        "sentence-order head": [model.sentence_order],
+    }
+    return {part: _count_parameters(layers) for part, layers in parts.items()}
+
+
+def _count_parameters(layers: Iterable[tf_keras.layers.Layer | None]) -> int:
+    """Number of trainable parameters; layers that occur several times count once."""
+    variables = {
+        variable.ref(): variable
+        for layer in layers
+        if layer is not None
+        for variable in layer.trainable_variables
+    }
+    return sum(variable.shape.num_elements() for variable in variables.values())
 
 
 def forward_operations(config: AlbertConfig, length: int, predictions: int) -> int:
-    """Floating-point operations of one row's forward pass, a multiplication and an
-    addition counted as two.
+    """Floating-point operations of one row's forward pass.
 
-    Products of matrices alone: the rest is under one in a hundred in the paper's
-    models. A training step needs three times as many.
+    A multiplication and an addition count as two. Only products of matrices are
+    counted: the rest is below one percent in the paper's models. A training step needs
+    three times as many.
 
     Args:
-      config: the model's shape.
-      length: S, pieces in a row.
-      predictions: P, masked pieces that are scored.
+      config: the model's configuration.
+      length: S, tokens in a row.
+      predictions: P, masked tokens that are predicted.
     """
     embedding, hidden = config.embedding_size, config.hidden_size
     blocks = config.num_hidden_layers * config.inner_group_num
@@ -74,15 +85,16 @@ def activation_bytes(
     precision: str = "float32",
     rematerialize: str = "none",
 ) -> int:
-    """Bytes that the forward pass of one row leaves for the backward pass.
+    """Bytes that the forward pass of one row keeps for the backward pass.
 
-    An upper bound for XLA, which computes cheap values again. Neither weights and
-    their gradients nor what lives inside one operation is counted.
+    An upper bound for XLA, which computes cheap values again. Weights, their gradients
+    and memory that is used inside one operation are not counted. All layers keep the
+    same, shared or not, so the bytes of any depth follow from those of two.
 
     Args:
-      config: the model's shape.
-      length: S, pieces in a row.
-      predictions: P, masked pieces that are scored.
+      config: the model's configuration.
+      length: S, tokens in a row.
+      predictions: P, masked tokens that are predicted.
       precision: as `TrainConfig.precision`.
       rematerialize: as `TrainConfig.rematerialize`.
     Raises:
@@ -90,16 +102,16 @@ def activation_bytes(
     """
     if length > config.max_position_embeddings:
         raise ValueError(
-            f"Rows of {length} pieces exceed max_position_embeddings, "
+            f"Rows of {length} tokens exceed max_position_embeddings, "
             f"{config.max_position_embeddings}: lower --max_seq_length."
         )
-    # All layers keep the same, shared or not, so that two depths tell the third. Not
-    # shared they are traced into one graph.
+    # Layers that are not shared are traced into one graph.
     unset = {"attention_groups": None, "ffn_groups": None}
     one, two = (
-        _kept_bytes(
+        traced_activation_bytes(
             config.replace(num_hidden_layers=layers, num_hidden_groups=layers, **unset),
-            (length, predictions),
+            length,
+            predictions,
             precision,
             rematerialize,
         )
@@ -108,29 +120,30 @@ def activation_bytes(
     return one + (config.num_hidden_layers - 1) * (two - one)
 
 
-def _part(name: str) -> str:
-    for part, marks in _PARTS.items():
-        in_stack = "/transformer/" in name
-        if any(m in name if in_stack else name.startswith(m) for m in marks):
-            return part
-    raise ValueError(f"The weight {name} belongs to no known part of a model.")
+def traced_activation_bytes(
+    config: AlbertConfig,
+    length: int,
+    predictions: int,
+    precision: str = "float32",
+    rematerialize: str = "none",
+) -> int:
+    """As `activation_bytes`, but traced at the model's own depth, which takes longer.
 
-
-def _kept_bytes(config, sizes, precision, rematerialize) -> int:
-    """Bytes of the forward pass' results that the backward pass reads, as traced."""
-    length, predictions = sizes
+    Args:
+      config: a configuration whose layers share nothing.
+      length: S, tokens in a row.
+      predictions: P, masked tokens that are predicted.
+      precision: as `TrainConfig.precision`.
+      rematerialize: as `TrainConfig.rematerialize`.
+    """
     specs = {
         name: tf.TensorSpec([1, length], tf.int32)
         for name in ("input_ids", "input_mask", "segment_ids")
     }
     specs["masked_lm_positions"] = tf.TensorSpec([1, predictions], tf.int32)
     with tf.Graph().as_default():
-        previous = tf_keras.mixed_precision.global_policy()
-        performance.set_mixed_precision_policy(tf.as_dtype(precision))
-        try:
+        with precision_policy(precision):
             model = PretrainingModel(config, seed=0, rematerialize=rematerialize)
-        finally:
-            tf_keras.mixed_precision.set_global_policy(previous)
         boundary = []
 
         @tf.function(input_signature=[specs])
@@ -142,14 +155,23 @@ def _kept_bytes(config, sizes, precision, rematerialize) -> int:
             return tape.gradient(loss, model.trainable_variables)
 
         graph = gradients.get_concrete_function().graph
-    inputs = {tensor.ref() for tensor in graph.inputs if tensor.dtype == tf.int32}
-    return _bytes_across(graph.get_operations(), boundary[0], inputs)
+    inputs = [tensor for tensor in graph.inputs if tensor.dtype == tf.int32]
+    return bytes_across(graph.get_operations(), boundary[0], inputs)
 
 
-def _bytes_across(operations, boundary: int, inputs) -> int:
-    """Bytes of tensors that depend on the inputs, made before the boundary and read
-    after it; a tensor and its views count once."""
-    depend, source = set(inputs), {}
+def bytes_across(
+    operations: Sequence[Any], boundary: int, inputs: Iterable[tf.Tensor]
+) -> int:
+    """Bytes of tensors that one part of a graph makes and the rest reads.
+
+    Only tensors that depend on the inputs count; a tensor and its views count once.
+
+    Args:
+      operations: of a graph, in the order of their creation.
+      boundary: number of operations in the first part.
+      inputs: the graph's inputs.
+    """
+    depend, source = {tensor.ref() for tensor in inputs}, {}
     for operation in operations[:boundary]:
         if not any(tensor.ref() in depend for tensor in operation.inputs):
             continue

@@ -1,4 +1,4 @@
-"""How far each layer moves its input: the paper's Figure 1.
+"""The similarity of each layer's input and output: the paper's Figure 1.
 
 Letters in shapes: B batch, S sequence, H hidden, L layers.
 """
@@ -13,7 +13,7 @@ from albert_tf.model.encoder import AlbertEncoder
 
 
 class LayerSimilarity(NamedTuple):
-    """Means over the pieces of a text, a layer each; float64 [L].
+    """Means over the tokens of a text, for each layer; float64 [L].
 
     Attributes:
       l2_distance: Euclidean distance of a layer's output from its input.
@@ -27,29 +27,29 @@ class LayerSimilarity(NamedTuple):
 def layer_similarity(
     encoder: AlbertEncoder, batches: Iterable[Mapping[str, np.ndarray]]
 ) -> LayerSimilarity:
-    """Compares input and output of every layer, padding left out.
+    """Compares input and output of every layer; padding does not count.
 
-    The first layer's input is what the embeddings give, projected to H.
+    The first layer's input is the output of the embeddings, projected to H.
 
     Args:
-      encoder: with its weights.
-      batches: of `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
+      encoder: an encoder with its weights.
+      batches: dicts of `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
     Raises:
-      ValueError: no piece to measure.
+      ValueError: the batches have no token.
     """
     measure = tf.function(lambda batch: _sums(encoder, batch), reduce_retracing=True)
-    total, pieces = np.zeros([2, encoder.config.num_hidden_layers]), 0
+    total, tokens = np.zeros([2, encoder.config.num_hidden_layers]), 0
     for batch in batches:
         tensors = {name: tf.constant(value, tf.int32) for name, value in batch.items()}
         total += measure(tensors).numpy()
-        pieces += int(np.sum(batch["input_mask"]))
-    if not pieces:
-        raise ValueError("The text holds no piece to measure: give more of it.")
-    return LayerSimilarity(*(total / pieces))
+        tokens += int(np.sum(batch["input_mask"]))
+    if not tokens:
+        raise ValueError("The text holds no token to measure: give more of it.")
+    return LayerSimilarity(*(total / tokens))
 
 
-def _sums(encoder, batch):
-    """Sums of distances and degrees over visible pieces, float32 [2, L]."""
+def _sums(encoder: AlbertEncoder, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Sums of distances and degrees over visible tokens, float32 [2, L]."""
     outputs = encoder(batch)
     hidden = outputs["embedding_output"]
     if encoder.embedding_projection is not None:
@@ -64,8 +64,8 @@ def _sums(encoder, batch):
     return tf.stack([distances, degrees])
 
 
-def _angle(one, other):
-    """Degrees between vectors [B, S, H] -> [B, S]; exact for small angles as well."""
+def _angle(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+    """Degrees between vectors [B, S, H] -> [B, S]; exact for small angles, too."""
     one, other = tf.nn.l2_normalize(one, -1), tf.nn.l2_normalize(other, -1)
     radians = 2.0 * tf.atan2(
         tf.norm(one - other, axis=-1), tf.norm(one + other, axis=-1)

@@ -18,11 +18,11 @@ def build_step(
     optimizer_config: OptimizerConfig,
     train_config: TrainConfig,
 ) -> TrainStep:
-    """The step that a run of these settings repeats, with fresh weights.
+    """The step that a run with these configurations repeats, with fresh weights.
 
     Args:
-      task: what to minimise.
-      model_config: the model's shape.
+      task: its losses are minimized.
+      model_config: the model's configuration.
       optimizer_config: the optimizer and schedule.
       train_config: precision, recomputation, accumulation, compilation and seed.
     """
@@ -45,7 +45,7 @@ def build_step(
 
 
 def batch_specs(features: Features, rows: int) -> dict[str, tf.TensorSpec]:
-    """Shapes and dtypes of a parsed batch of `rows` rows: whole numbers are int32."""
+    """Shapes and dtypes of a parsed batch of `rows` rows; int64 features are int32."""
     return {
         name: tf.TensorSpec(
             [rows, *feature.shape],
@@ -56,13 +56,13 @@ def batch_specs(features: Features, rows: int) -> dict[str, tf.TensorSpec]:
 
 
 def lower_step(step: TrainStep, specs: Mapping[str, tf.TensorSpec]) -> str:
-    """The whole step, optimizer included, as StableHLO text; nothing is computed.
+    """The step of one replica, optimizer included, as StableHLO text.
 
-    One replica's, so without the sums over replicas.
+    Nothing is computed. There are no sums over replicas.
 
     Args:
       step: from `build_step`.
-      specs: from `batch_specs`; every size known.
+      specs: from `batch_specs`; every size is known.
     """
     names = sorted(specs)
 

@@ -1,5 +1,6 @@
 """Heads that stored weights may have besides the encoder."""
 
+import functools
 from collections.abc import Iterable
 
 import tensorflow as tf
@@ -42,6 +43,15 @@ def head_shapes(config: AlbertConfig, num_classes: int) -> dict[str, Shapes]:
         attention_groups=None,
         ffn_groups=None,
     )
+    shapes = _weight_shapes(config, num_classes)
+    return {
+        head: {name: shape for name, shape in shapes.items() if name.startswith(prefix)}
+        for head, prefix in PREFIXES.items()
+    }
+
+
+@functools.lru_cache(maxsize=4)
+def _weight_shapes(config: AlbertConfig, num_classes: int) -> Shapes:
     with tf.Graph().as_default():
         models = (
             PretrainingModel(config, seed=0),
@@ -49,14 +59,10 @@ def head_shapes(config: AlbertConfig, num_classes: int) -> dict[str, Shapes]:
             SpanModel(config, seed=0),
             AnswerableSpanModel(config, seed=0),
         )
-    shapes = {
+    return {
         released_name(variable): tuple(variable.shape)
         for model in models
         for variable in model.variables
-    }
-    return {
-        head: {name: shape for name, shape in shapes.items() if name.startswith(prefix)}
-        for head, prefix in PREFIXES.items()
     }
 
 
