@@ -50,10 +50,8 @@ class ChoiceQuestion(NamedTuple):
         follows the question. The original puts it in the place of every single one.
         """
         if _BLANK.search(self.question):
-            return [
-                _BLANK.sub(lambda _, text=option: text, self.question)
-                for option in self.options
-            ]
+            parts = _BLANK.split(self.question)
+            return [option.join(parts) for option in self.options]
         return [f"{self.question} {option}" for option in self.options]
 
 
@@ -93,8 +91,8 @@ def choice_rows(
     statistics["rows"] = len(questions)
     room = max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
     longest_end = min(max_qa_length or room, room)
-    for article, group in itertools.groupby(questions, lambda q: q.article):
-        group = list(group)
+    for article, adjacent in itertools.groupby(questions, lambda q: q.article):
+        group = list(adjacent)
         texts = [text for question in group for text in question.texts()]
         encoded = tokenizer.encode_batch([article, *texts])
         statistics["pieces"] += sum(map(len, encoded))
