@@ -8,7 +8,7 @@ together only the last `max_qa_length` tokens are kept, so the option is never l
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.text import packing
@@ -115,14 +115,18 @@ def choice_rows(
                 )
                 for end in kept
             ]
-            yield {
-                "input_ids": [row["input_ids"] for row in inputs],
-                "segment_ids": [row["segment_ids"] for row in inputs],
-                # A row that is only predicted needs a label too; it is not used.
-                "label_ids": max(question.label, 0),
-                "level": question.level,
-                "index": question.question_id.encode(),
-            }
+            yield _row(question, inputs)
+
+
+def _row(question: ChoiceQuestion, inputs: Sequence[Mapping[str, Any]]) -> dict:
+    return {
+        "input_ids": [option["input_ids"] for option in inputs],
+        "segment_ids": [option["segment_ids"] for option in inputs],
+        # A row that is only predicted needs a label too; it is not used.
+        "label_ids": max(question.label, 0),
+        "level": question.level,
+        "index": question.question_id.encode(),
+    }
 
 
 def check_answers(questions: Sequence[ChoiceQuestion], origin: str) -> None:
