@@ -13,7 +13,7 @@ SentencePiece's own normalization drops these, so the tokens are the same.
 import functools
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class TextCleaner:
 
     def origins(self, text: str) -> list[int]:
         """Returns, for each character of `normalize(text)`, its index in `text`."""
-        indices = range(len(text))
+        indices: Sequence[int] = range(len(text))
         if self._needs_cleaning.search(text):
             lengths = [len(self._characters[ord(c)]) for c in text]
             indices = np.repeat(np.arange(len(text)), lengths).tolist()

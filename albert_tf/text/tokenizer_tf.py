@@ -265,8 +265,8 @@ def _final_sigma_pattern() -> str:
         if f"A{character}Σ".lower().endswith("ς"):
             cased_or_ignorable.append(ord(character))
     ignorable = sorted(set(cased_or_ignorable) - set(cased))
-    cased, inside, ignorable = map(_ranges, (cased, cased_or_ignorable, ignorable))
-    return f"([{cased}][{inside}]*)Σ([{ignorable}]*)([^{inside}]|$)"
+    inside = _ranges(cased_or_ignorable)
+    return f"([{_ranges(cased)}][{inside}]*)Σ([{_ranges(ignorable)}]*)([^{inside}]|$)"
 
 
 def _ranges(code_points: Iterable[int]) -> str:
