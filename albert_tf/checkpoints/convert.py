@@ -165,8 +165,8 @@ class _Checks:
             outputs = model_garden.run(prefix, config, self._batch)
             self._compare("target", outputs, "tf-models' own encoder")
         reread = formats.read_weights(folder)
-        lost = set(self._stored.weights) - set(dropped) - set(reread.weights)
-        lost = sorted(name for name in lost if not name.startswith("bert/"))
+        absent = set(self._stored.weights) - set(dropped) - set(reread.weights)
+        lost = sorted(name for name in absent if not name.startswith("bert/"))
         if lost:
             raise ValueError(
                 f"Written weights lack {summarize(lost)} when they are read again: "
@@ -227,7 +227,7 @@ def _choose_vocabulary(
 def _check_digest(source: str, file: Path, tokenizer: AlbertTokenizer) -> None:
     """Raises ValueError if the model was trained with another vocabulary."""
     expected = model_dir.read_metadata(source).get(_DIGEST)
-    digest = tokenizer.metadata()[_DIGEST]
+    digest = str(tokenizer.metadata()[_DIGEST])
     if expected not in (None, digest):
         raise ValueError(
             f"{file} is not the vocabulary that the model was trained with (its "

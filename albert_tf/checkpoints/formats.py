@@ -94,14 +94,6 @@ def read_weights(
     return _read_checkpoint(location, config)
 
 
-def read_global_step(path: str | os.PathLike[str]) -> int:
-    """Reads how many optimizer steps made weights; 0: unknown."""
-    location = locate(path)
-    if location.container is not Container.CHECKPOINT:
-        return 0
-    return tensorflow_files.read_global_step(location.prefix)
-
-
 def _read_transformers(folder: Path, config: AlbertConfig | None) -> StoredWeights:
     tensors = hugging_face.read_tensors(folder)
     if config is None:

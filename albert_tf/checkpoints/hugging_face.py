@@ -207,7 +207,7 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
                 "AutoModelForPreTraining.from_pretrained(FOLDER)"
                 ".save_pretrained(NEW, safe_serialization=True)."
             )
-    tensors = {}
+    tensors: dict[str, np.ndarray] = {}
     for name in files:
         try:
             with safetensors.safe_open(str(folder / name), "numpy") as file:

@@ -36,15 +36,17 @@ class LoadReport:
       missing: model variables that the checkpoint lacks; they keep their values.
       unused: weights of the checkpoint that the model lacks.
       ignored: optimizer slots and counters, left out by name.
+      global_step: optimizer steps that made the checkpoint; 0: unknown.
     """
 
     loaded: tuple[str, ...]
     missing: tuple[str, ...]
     unused: tuple[str, ...]
     ignored: tuple[str, ...]
+    global_step: int = 0
 
     def to_dict(self) -> dict[str, list[str]]:
-        """JSON values: a list of names for each field; missing names are `fresh`."""
+        """JSON values: what became of names -> the names; missing ones are `fresh`."""
         return {
             "loaded": [*self.loaded],
             "fresh": [*self.missing],
@@ -65,17 +67,15 @@ class LoadReport:
         rows = [(kind, n) for kind, names in self.to_dict().items() for n in names]
         return "\n".join(f"{kind:8}{name}" for kind, name in rows)
 
-    def __str__(self):
-        parts = []
-        for field in dataclasses.fields(self):
-            names = getattr(self, field.name)
-            # Names of loaded weights and of slots are many and say little.
-            listed = field.name in ("missing", "unused") and names
-            parts.append(
-                f"{len(names)} {field.name}"
-                + (f" ({summarize(names)})" if listed else "")
-            )
-        return ", ".join(parts)
+    def __str__(self) -> str:
+        def count(kind: str, names: tuple[str, ...]) -> str:
+            return f"{len(names)} {kind}" + (f" ({summarize(names)})" if names else "")
+
+        # Names of loaded weights and of slots are many and say little.
+        return (
+            f"{len(self.loaded)} loaded, {count('missing', self.missing)}, "
+            f"{count('unused', self.unused)}, {len(self.ignored)} ignored"
+        )
 
 
 def released_name(variable: tf.Variable) -> str:
@@ -161,6 +161,7 @@ def assign_weights(
         missing=tuple(sorted(n for n in sources if sources[n] not in weights)),
         unused=tuple(sorted(set(weights) - set(sources.values()))),
         ignored=tuple(sorted(stored.ignored)),
+        global_step=stored.global_step,
     )
     unused = [name for name in report.unused if name not in skipped]
     for names, allowed in ((report.missing, missing_ok), (unused, unused_ok)):
@@ -221,11 +222,10 @@ def _map_groups(
         count = counts[kind]
         if not stored_count or not count or stored_count == count:
             continue
+        stored_layers = _num_layers(stored.config)
         if stored.format is CheckpointFormat.BERT:
             # Its layers share nothing.
             stored_layers = stored_count
-        else:
-            stored_layers = _num_layers(stored.config)
         model_layers = _num_layers(getattr(model, "encoder", model).config)
         one_group_a_layer = (stored_count, count) == (stored_layers, model_layers)
         try:

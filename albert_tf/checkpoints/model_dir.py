@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf import task_config
+from albert_tf import task_config as task_configs
 from albert_tf.checkpoints import hugging_face
 from albert_tf.checkpoints.location import no_weights
 from albert_tf.checkpoints.output_folders import (
@@ -33,7 +33,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer, is_wordpiece_file
 
 CONFIG_FILE = "albert_config.json"
 TASK_FILE = "task.json"
-# What the tokenizer is: `AlbertTokenizer.metadata()`.
+# `AlbertTokenizer.metadata()`.
 TOKENIZER_FILE = "tokenizer.json"
 SPM_MODEL_FILE, VOCAB_FILE = "spiece.model", "vocab.txt"
 _TRANSFORMERS_TOKENIZER_FILE = "tokenizer_config.json"
@@ -79,12 +79,13 @@ class VocabularyFile:
           lower_case: overrides what is stated.
           strip_accents: overrides what is stated.
         """
+        path = Path(path)
         if lower_case is None:
-            lower_case = stated.get("lower_case", True)
+            lower_case = bool(stated.get("lower_case", True))
         if strip_accents is None:
             default = lower_case if is_wordpiece_file(path) else True
-            strip_accents = stated.get("strip_accents", default)
-        return cls(Path(path), bool(lower_case), bool(strip_accents))
+            strip_accents = bool(stated.get("strip_accents", default))
+        return cls(path, lower_case, strip_accents)
 
     def tokenizer(self) -> AlbertTokenizer:
         """Builds the tokenizer; errors are those of its constructor."""
@@ -125,17 +126,11 @@ class ModelDir:
         return cls(
             checkpoint=weights,
             config=read_config(weights),
-            task_config=task_config.from_dict(task) if task else None,
+            task_config=task_configs.from_dict(task) if task else None,
             vocabulary=find_vocabulary(weights),
             tokenizer_settings=read_metadata(weights) or read_cleaning(weights),
             metrics=read_json(folder_of(weights) / BEST_REPORT_FILE, missing_ok=True),
         )
-
-    @property
-    def task(self) -> dict[str, Any]:
-        """The task configuration as JSON values; empty: for no task."""
-        values = self.task_config.to_dict() if self.task_config else {}
-        return {key: value for key, value in values.items() if key != "kind"}
 
     def tokenizer(self) -> AlbertTokenizer:
         """Builds the tokenizer that the model was trained with.
@@ -161,7 +156,7 @@ class ModelDir:
         ).tokenizer()
 
 
-# -- what the files next to weights say
+# -- reading files next to weights
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path:
@@ -330,16 +325,9 @@ def model_files(vocabulary: Path, task: Mapping[str, Any]) -> dict[str, bytes]:
 def replace_task(path: str | os.PathLike[str], task: Mapping[str, Any]) -> None:
     """Rewrites the `task.json` of a model, in `best/` and in the run's own folder."""
     folder = folder_of(locate_best(path))
-    for place in {folder, folder.parent}:
-        if (place / TASK_FILE).is_file():
-            write_json(place / TASK_FILE, dict(task))
-
-
-def copy_metadata(path: str | os.PathLike[str], folder: Path) -> None:
-    """Copies the own `tokenizer.json` next to weights, if there is one."""
-    metadata = read_metadata(path)
-    if metadata:
-        write_json(folder / TOKENIZER_FILE, metadata)
+    for file in {folder / TASK_FILE, folder.parent / TASK_FILE}:
+        if file.is_file():
+            write_json(file, dict(task))
 
 
 def write_vocabulary(folder: Path, vocabulary: VocabularyFile) -> AlbertTokenizer:

@@ -101,8 +101,8 @@ def _write_own(prefix: str, stored: StoredWeights) -> tuple[str, ...]:
 
 
 def _write_tensorflow1(prefix: str, stored: StoredWeights) -> tuple[str, ...]:
-    step = {"global_step": np.int64(stored.global_step)}
-    tensorflow_files.write_named(prefix, {**stored.weights, **step})
+    step = np.array(stored.global_step, np.int64)
+    tensorflow_files.write_named(prefix, {**stored.weights, "global_step": step})
     return ()
 
 
@@ -136,9 +136,10 @@ def _write_transformers(model: Model, folder: Path) -> tuple[str, ...]:
 
 def _label_values(task: TaskConfig | None, num_classes: int) -> dict[str, Any]:
     """Keys of a `config.json` that name the classes, `LABEL_0` ... if unknown."""
-    labels = [f"LABEL_{index}" for index in range(num_classes)]
     if isinstance(task, Classification):
-        labels = task.labels
+        labels = list(task.labels)
+    else:
+        labels = [f"LABEL_{index}" for index in range(num_classes)]
     return {
         "id2label": {str(index): label for index, label in enumerate(labels)},
         "label2id": {label: index for index, label in enumerate(labels)},

@@ -14,7 +14,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.checkpoints import formats
 from albert_tf.checkpoints.load import LoadReport
 from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE, ModelDir
 from albert_tf.config import AlbertConfig
@@ -147,7 +146,7 @@ def export_model(
         write_json(extra / CONFIG_FILE, exported.config.to_dict())
         if exported.tokenizer_settings:
             write_json(extra / TOKENIZER_FILE, dict(exported.tokenizer_settings))
-        write_json(extra / MODEL_CARD, model_card(exported))
+        write_json(extra / MODEL_CARD, model_card(exported, report.global_step))
         write_server_files(extra, served)
     return folder, report
 
@@ -174,7 +173,7 @@ def _new_version(export_dir: Path, version: int) -> Iterator[tuple[Path, Path]]:
             export_dir.rmdir()
 
 
-def model_card(exported: ExportedModel) -> dict[str, Any]:
+def model_card(exported: ExportedModel, global_step: int) -> dict[str, Any]:
     """Describes a model for people and programs, in JSON values."""
     libraries = ("tensorflow", "tensorflow-text", "sentencepiece", "albert-tf")
     task_config = exported.task_config
@@ -183,7 +182,7 @@ def model_card(exported: ExportedModel) -> dict[str, Any]:
         "config": exported.config.to_dict(),
         "tokenizer": dict(exported.tokenizer_settings),
         "scores": dict(exported.metrics),
-        "checkpoint_step": formats.read_global_step(exported.checkpoint),
+        "checkpoint_step": global_step,
         "precision": exported.precision,
         "signatures_with_custom_operations": ["text"] if exported.tokenizer else [],
         "versions": {name: importlib.metadata.version(name) for name in libraries},

@@ -109,7 +109,7 @@ class AlbertTokenizer:
         # TensorFlow objects do not pickle; they are built again on first use.
         return self.__dict__ | {"_graph_tokenizer": None}
 
-    def metadata(self) -> dict[str, str | int | bool]:
+    def metadata(self) -> dict[str, Any]:
         """Returns the JSON values that records and checkpoints must agree in."""
         return dict(self._metadata)
 

@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from albert_tf.checkpoints import convert, formats, hugging_face, model_dir, verify
+from albert_tf.checkpoints import formats, hugging_face, model_dir, verify
 from albert_tf.checkpoints.load import HEADS, load_weights
 from albert_tf.model.heads import (
     ClassificationModel,
@@ -21,6 +21,7 @@ from albert_tf.model.heads import (
 )
 from albert_tf.model.span_heads import SpanModel
 from helpers import tiny
+from helpers.tiny_weights import assert_same_weights, convert
 
 # Nothing is downloaded.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -41,7 +42,7 @@ SHAPES = {
 }
 
 
-def their_config(**changes):
+def transformers_config(**changes):
     return transformers.AlbertConfig(
         **{
             "vocab_size": VOCABULARY,
@@ -104,7 +105,7 @@ def write_folder(folder, config, tensors):
     return folder
 
 
-def load_theirs(name, folder):
+def load_transformers(name, folder):
     """A model of transformers from a folder, which must have all of its weights.
 
     As `from_pretrained` does it, whose own reading fails with new safetensors.
@@ -134,12 +135,10 @@ def batch():
     return {name: tf.constant(value, tf.int32) for name, value in values.items()}
 
 
-def convert_back(source, tmp_path, **settings):
-    """Their folder read and written again."""
+def convert_back(source, tmp_path, **changes):
+    """Reads a folder of transformers and writes it again."""
     back = tmp_path / "back"
-    convert.convert(
-        convert.Conversion(str(source), str(back), "hugging_face", **settings)
-    )
+    convert(source, back, "hugging_face", **changes)
     return back
 
 
@@ -147,13 +146,7 @@ def saved_config(folder):
     return json.loads((folder / "config.json").read_text())
 
 
-def assert_same_weights(some, others):
-    assert set(some) == set(others)
-    for name in some:
-        assert np.array_equal(some[name], others[name]), name
-
-
-def run_theirs(model, batch):
+def run_transformers(model, batch):
     return model(
         input_ids=batch["input_ids"],
         attention_mask=batch["input_mask"],
@@ -171,7 +164,7 @@ PRETRAINING_HEADS = {"predictions": 0, "sop_classifier.classifier": 2}
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_pretraining_models_agree_both_ways(shape, batch, tmp_path):
-    config = their_config(**SHAPES[shape])
+    config = transformers_config(**SHAPES[shape])
     tensors = random_tensors(config, np.random.default_rng(1), PRETRAINING_HEADS)
     source = write_folder(tmp_path / "theirs", config, tensors)
     own = PretrainingModel(model_dir.read_config(source), seed=2)
@@ -180,35 +173,35 @@ def test_pretraining_models_agree_both_ways(shape, batch, tmp_path):
     results, encoded = own(batch), own.encoder(batch)
 
     for folder in (source, convert_back(source, tmp_path)):
-        model = load_theirs("AlbertForPreTraining", folder)
-        theirs = run_theirs(model, batch)
+        model = load_transformers("AlbertForPreTraining", folder)
+        theirs = run_transformers(model, batch)
         assert_close(results["masked_lm_logits"], theirs.prediction_logits)
         assert_close(results["sentence_order_logits"], theirs.sop_logits)
-        inner = run_theirs(model.albert, batch)
+        inner = run_transformers(model.albert, batch)
         assert_close(encoded["sequence_output"], inner.last_hidden_state)
         assert_close(encoded["pooled_output"], inner.pooler_output)
 
 
 @pytest.mark.parametrize("labels", [3, 1])
 def test_classifiers_agree_both_ways(labels, batch, tmp_path):
-    config = their_config(num_labels=labels)
+    config = transformers_config(num_labels=labels)
     rng = np.random.default_rng(2)
     tensors = random_tensors(config, rng, {"classifier": labels})
     source = write_folder(tmp_path / "theirs", config, tensors)
-    own = ClassificationModel(model_dir.read_config(source), labels, seed=3)
+    own = ClassificationModel(model_dir.read_config(source), num_outputs=labels, seed=3)
     report = load_weights(own, source)
     assert (report.missing, report.unused) == ((), ())
     back = convert_back(source, tmp_path)
     for folder in (source, back):
-        model = load_theirs("AlbertForSequenceClassification", folder)
-        theirs = run_theirs(model, batch)
+        model = load_transformers("AlbertForSequenceClassification", folder)
+        theirs = run_transformers(model, batch)
         assert_close(own(batch)["logits"], theirs.logits)
     assert saved_config(back)["architectures"] == ["AlbertForSequenceClassification"]
     assert len(saved_config(back)["id2label"]) == labels
 
 
 def test_multiple_choice_models_agree_both_ways(batch, tmp_path):
-    config = their_config()
+    config = transformers_config()
     rng = np.random.default_rng(2)
     tensors = random_tensors(config, rng, {"classifier": 1})
     source = write_folder(tmp_path / "theirs", config, tensors)
@@ -220,36 +213,38 @@ def test_multiple_choice_models_agree_both_ways(batch, tmp_path):
     report = load_weights(own, source)
     assert (report.missing, report.unused) == ((), ())
     for folder in (source, back):
-        theirs = run_theirs(load_theirs("AlbertForMultipleChoice", folder), choices)
+        theirs = run_transformers(
+            load_transformers("AlbertForMultipleChoice", folder), choices
+        )
         assert_close(own(choices)["logits"], theirs.logits)
 
 
 def test_question_answering_agrees_both_ways_though_it_has_no_pooler(batch, tmp_path):
-    config = their_config()
+    config = transformers_config()
     rng = np.random.default_rng(2)
     tensors = random_tensors(config, rng, {"qa_outputs": 2})
     tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
     source = write_folder(tmp_path / "theirs", config, tensors)
     back = tmp_path / "back"
-    results = convert.convert(
-        convert.Conversion(str(source), str(back), "hugging_face")
-    )
+    results = convert(source, back, "hugging_face")
     assert results["weights"]["fresh"] == ["bert/pooler/dense/bias", POOLER]
     own = SpanModel(model_dir.read_config(source), seed=3)
     report = load_weights(own, back)
     assert (report.missing, report.unused) == ((), ())
     for folder in (source, back):
-        theirs = run_theirs(load_theirs("AlbertForQuestionAnswering", folder), batch)
+        theirs = run_transformers(
+            load_transformers("AlbertForQuestionAnswering", folder), batch
+        )
         for name, logits in own(batch).items():
             assert_close(logits, theirs[name])
 
 
 def test_a_model_without_pooler_is_a_start_but_no_whole_model(tmp_path):
-    config = their_config()
+    config = transformers_config()
     tensors = random_tensors(config, np.random.default_rng(2), {"predictions": 0})
     tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
     source = write_folder(tmp_path / "theirs", config, tensors)
-    own = ClassificationModel(model_dir.read_config(source), 2, seed=3)
+    own = ClassificationModel(model_dir.read_config(source), num_outputs=2, seed=3)
     heads = HEADS
     report = load_weights(own, source, heads, heads)
     assert POOLER in report.missing and len(report.missing) == 4
@@ -258,20 +253,20 @@ def test_a_model_without_pooler_is_a_start_but_no_whole_model(tmp_path):
 
 
 def test_an_encoder_alone_has_names_without_prefix(batch, tmp_path):
-    config = their_config()
+    config = transformers_config()
     tensors = random_tensors(config, np.random.default_rng(2), {})
     bare = {n.removeprefix("albert."): v for n, v in tensors.items()}
     some = formats.read_weights(write_folder(tmp_path / "bare", config, bare))
     others = formats.read_weights(write_folder(tmp_path / "full", config, tensors))
     assert_same_weights(some.weights, others.weights)
     back = convert_back(tmp_path / "bare", tmp_path)
-    theirs = run_theirs(load_theirs("AlbertModel", back), batch)
+    theirs = run_transformers(load_transformers("AlbertModel", back), batch)
     own = verify.outputs(some, batch)
     assert_close(own["sequence_output"], theirs.last_hidden_state)
 
 
 def test_copies_of_tied_weights_and_old_buffers_are_left_out(tmp_path):
-    config = their_config()
+    config = transformers_config()
     tensors = random_tensors(config, np.random.default_rng(1), PRETRAINING_HEADS)
     plain = formats.read_weights(write_folder(tmp_path / "plain", config, tensors))
     table = tensors["albert.embeddings.word_embeddings.weight"]
@@ -289,7 +284,7 @@ def test_copies_of_tied_weights_and_old_buffers_are_left_out(tmp_path):
 
 
 def test_half_precision_becomes_float32(tmp_path):
-    config = their_config()
+    config = transformers_config()
     tensors = random_tensors(config, np.random.default_rng(1), PRETRAINING_HEADS)
     halves = {name: value.astype(np.float16) for name, value in tensors.items()}
     stored = formats.read_weights(write_folder(tmp_path / "half", config, halves))
@@ -299,7 +294,7 @@ def test_half_precision_becomes_float32(tmp_path):
 
 
 def test_shards_are_read_as_one(tmp_path):
-    config = their_config()
+    config = transformers_config()
     tensors = random_tensors(config, np.random.default_rng(1), PRETRAINING_HEADS)
     whole = formats.read_weights(write_folder(tmp_path / "whole", config, tensors))
     folder, names = tmp_path / "shards", sorted(tensors)
@@ -341,7 +336,7 @@ def test_activations_keep_their_meaning(own, theirs):
     ],
 )
 def test_other_models_are_refused_by_their_configuration(changes, words, tmp_path):
-    values = {**their_config().to_dict(), **changes}
+    values = {**transformers_config().to_dict(), **changes}
     (tmp_path / "config.json").write_text(json.dumps(values))
     with pytest.raises(ValueError, match=words) as caught:
         model_dir.read_config(tmp_path)
@@ -350,7 +345,7 @@ def test_other_models_are_refused_by_their_configuration(changes, words, tmp_pat
 
 @pytest.mark.parametrize("cut", [0, 5, -3])
 def test_a_truncated_file_is_one_line(cut, tmp_path):
-    config = their_config()
+    config = transformers_config()
     tensors = random_tensors(config, np.random.default_rng(1), {})
     file = write_folder(tmp_path, config, tensors) / "model.safetensors"
     file.write_bytes(file.read_bytes()[:cut])
@@ -360,7 +355,7 @@ def test_a_truncated_file_is_one_line(cut, tmp_path):
 
 
 def test_pytorchs_own_format_is_refused_with_the_way_to_convert_it(tmp_path):
-    their_config().save_pretrained(tmp_path)
+    transformers_config().save_pretrained(tmp_path)
     (tmp_path / "pytorch_model.bin").write_bytes(b"PK")
     for path in (tmp_path, tmp_path / "pytorch_model.bin"):
         with pytest.raises(ValueError, match=r"pytorch_model\.bin.*save_pretrained"):
@@ -368,7 +363,7 @@ def test_pytorchs_own_format_is_refused_with_the_way_to_convert_it(tmp_path):
 
 
 def test_a_folder_without_config_is_refused(tmp_path):
-    config = their_config()
+    config = transformers_config()
     tensors = random_tensors(config, np.random.default_rng(1), {})
     (write_folder(tmp_path, config, tensors) / "config.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"No config\.json"):
@@ -376,10 +371,8 @@ def test_a_folder_without_config_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
-def test_their_tokenizer_of_an_exported_folder_gives_our_ids(
-    lower_case, shared_data, tmp_path
-):
-    config = their_config(vocab_size=30_000)
+def test_the_tokenizer_of_transformers_gives_our_ids(lower_case, shared_data, tmp_path):
+    config = transformers_config(vocab_size=30_000)
     tensors = random_tensors(config, np.random.default_rng(1), {})
     source = write_folder(tmp_path / "theirs", config, tensors)
     file = shared_data / "vocabulary" / "30k-clean.model"
@@ -396,8 +389,8 @@ def test_their_tokenizer_of_an_exported_folder_gives_our_ids(
     assert special == [0, 2, 3]
 
 
-def test_their_word_piece_tokenizer_gives_our_ids(shared_data, tmp_path):
-    config = their_config(vocab_size=21_128)
+def test_the_wordpiece_tokenizer_of_transformers_gives_our_ids(shared_data, tmp_path):
+    config = transformers_config(vocab_size=21_128)
     tensors = random_tensors(config, np.random.default_rng(1), {})
     source = write_folder(tmp_path / "theirs", config, tensors)
     file = shared_data / "vocabulary" / "vocab_chinese.txt"
@@ -416,13 +409,13 @@ def test_transformers_gives_the_originals_numbers(name, reference, tmp_path):
     """From a TensorFlow 1 checkpoint and outputs of the original code."""
     expected = np.load(reference / name / "expected.npz")
     back = convert_back(reference / name, tmp_path)
-    model = load_theirs("AlbertForPreTraining", back)
+    model = load_transformers("AlbertForPreTraining", back)
     names = ("input_ids", "input_mask", "segment_ids")
     batch = {name: tf.constant(expected[name]) for name in names}
-    inner = run_theirs(model.albert, batch)
+    inner = run_transformers(model.albert, batch)
     assert_close(inner.last_hidden_state, expected["sequence_output"])
     assert_close(inner.pooler_output, expected["pooled_output"])
-    theirs = run_theirs(model, batch)
+    theirs = run_transformers(model, batch)
     order = tf.nn.log_softmax(theirs.sop_logits)
     assert_close(order, expected["sentence_order_log_probs"])
     positions = expected["masked_lm_positions"]
@@ -437,5 +430,7 @@ def test_transformers_classifies_as_the_original(reference, tmp_path):
     back = convert_back(reference / "head_classifier", tmp_path)
     names = ("input_ids", "input_mask", "segment_ids")
     batch = {name: tf.constant(expected[name]) for name in names}
-    theirs = run_theirs(load_theirs("AlbertForSequenceClassification", back), batch)
+    theirs = run_transformers(
+        load_transformers("AlbertForSequenceClassification", back), batch
+    )
     assert_close(theirs.logits, expected["logits"])

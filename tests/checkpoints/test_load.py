@@ -153,38 +153,6 @@ def test_another_shape_is_refused_and_changes_nothing(changes, stored, own, shar
     assert_equal_values(values(model), before)
 
 
-@pytest.mark.parametrize("form", ["", "model.ckpt-best", INDEX, DATA])
-def test_a_checkpoint_is_found_by_its_folder_prefix_or_files(form, shared):
-    found = tensorflow_files.find_checkpoint(shared / form)
-    assert found == str(shared / "model.ckpt-best")
-    assert tensorflow_files.find_checkpoint(str(shared / form)) == found
-
-
-def test_a_folder_of_two_checkpoints_is_ambiguous(copied):
-    write_tf1_checkpoint(copied / "model.ckpt-9", {"x": np.float32(0)})
-    words = "several checkpoints.*model.ckpt-9, model.ckpt-best"
-    with pytest.raises(ValueError, match=words):
-        tensorflow_files.find_checkpoint(copied)
-    named = copied / "model.ckpt-best.index"
-    assert tensorflow_files.find_checkpoint(named) == str(copied / "model.ckpt-best")
-
-
-def test_a_folder_of_training_gives_its_latest_even_when_moved(tmp_path):
-    saved = tf.train.Checkpoint(x=tf.Variable(1.0))
-    manager = tf.train.CheckpointManager(saved, tmp_path / "run", max_to_keep=3)
-    for _ in range(3):
-        manager.save()
-    shutil.move(tmp_path / "run", tmp_path / "moved")
-    found = tensorflow_files.find_checkpoint(tmp_path / "moved")
-    assert found == str(tmp_path / "moved" / "ckpt-3")
-
-
-@pytest.mark.parametrize("form", ["", "nowhere", "nowhere/model.ckpt", "notes.index"])
-def test_a_missing_checkpoint_is_named(form, tmp_path):
-    with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / form))):
-        tensorflow_files.find_checkpoint(tmp_path / form)
-
-
 @pytest.mark.parametrize(
     "damage", ["data cut", "data empty", "data gone", "data altered", "index cut"]
 )
@@ -278,13 +246,6 @@ def test_moments_lie_under_the_names_of_their_weights(tmp_path):
             name = released_name(variable).replace("/", ".S")
             key = f"{moment}/{name}/.ATTRIBUTES/VARIABLE_VALUE"
             assert np.array_equal(reader.get_tensor(key), slot), key
-
-
-def test_the_step_of_a_tensorflow_1_checkpoint_is_read(shared, tmp_path):
-    prefix = write_tf1_checkpoint(tmp_path / "a", {"global_step": np.int64(125_000)})
-    assert tensorflow_files.read_global_step(str(prefix)) == 125_000
-    prefix = write_tf1_checkpoint(tmp_path / "b", {"x": np.float32(1)})
-    assert tensorflow_files.read_global_step(str(prefix)) == 0
 
 
 def test_a_warm_start_excuses_heads(shared, tmp_path):

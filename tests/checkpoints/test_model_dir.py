@@ -134,3 +134,15 @@ def test_a_new_task_configuration_reaches_the_best_weights_and_the_run(tmp_path)
     model_dir.replace_task(tmp_path, squad.to_dict())
     assert ModelDir.read(tmp_path).task_config == squad
     assert json.loads((tmp_path / "task.json").read_text()) == squad.to_dict()
+
+
+def test_sentencepiece_settings_are_transformers_own(tmp_path):
+    settings = {"do_lower_case": False, "keep_accents": True}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert model_dir.read_cleaning(tmp_path) == {
+        "lower_case": False,
+        "strip_accents": False,
+    }
+    # Their file of this name is no setting of ours.
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0"}))
+    assert model_dir.read_cleaning(tmp_path)["lower_case"] is False

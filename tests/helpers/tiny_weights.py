@@ -55,3 +55,35 @@ def random_model(rng=None, **changes):
 
 def files_in(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def encoder_weights(weights):
+    return {n: v for n, v in weights.items() if n.startswith("bert/")}
+
+
+# Weights of some tasks' heads in a model of `tiny_config`.
+HEAD_SHAPES = {
+    "classifier": {"output_weights": (3, 12), "output_bias": (3,)},
+    "span": {"cls/squad/output_weights": (2, 12), "cls/squad/output_bias": (2,)},
+    "span and answerable": {
+        "start_logits/dense/kernel": (12, 1),
+        "start_logits/dense/bias": (1,),
+        "end_logits/dense_0/kernel": (24, 12),
+        "end_logits/dense_0/bias": (12,),
+        "end_logits/LayerNorm/gamma": (12,),
+        "end_logits/LayerNorm/beta": (12,),
+        "end_logits/dense_1/kernel": (12, 1),
+        "end_logits/dense_1/bias": (1,),
+        "answer_class/dense_0/kernel": (24, 12),
+        "answer_class/dense_0/bias": (12,),
+        "answer_class/dense_1/kernel": (12, 1),
+    },
+}
+
+
+def model_with_head(folder, head):
+    """A released folder of an encoder and one head; the head's weights."""
+    config, weights = random_model()
+    rng = np.random.default_rng(7)
+    values = {n: rng.random(s, np.float32) for n, s in HEAD_SHAPES[head].items()}
+    return write_model(folder, encoder_weights(weights) | values, config), values

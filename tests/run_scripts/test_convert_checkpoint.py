@@ -115,7 +115,7 @@ def test_fine_tuning_starts_from_any_folder(name, models):
     assert folder.config == tiny.tiny_config(vocab_size=len(TOKENS))
     assert folder.vocabulary.name == "vocab.txt"
     assert folder.tokenizer().vocab_size == len(TOKENS)
-    model = ClassificationModel(folder.config, 2, seed=1)
+    model = ClassificationModel(folder.config, num_outputs=2, seed=1)
     heads = HEADS
     report = load_weights(model, folder.checkpoint, heads, heads)
     assert report.missing == ("output_bias", "output_weights")

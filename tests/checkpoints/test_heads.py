@@ -1,0 +1,31 @@
+"""Names and shapes of heads are those of the models."""
+
+import pytest
+
+from albert_tf.checkpoints import heads
+from helpers import tiny
+from helpers.tiny_weights import HEAD_SHAPES
+
+CONFIG = tiny.tiny_config(num_hidden_groups=2)
+
+
+def test_every_head_has_weights_of_its_own():
+    shapes = heads.head_shapes(CONFIG, num_classes=3)
+    assert set(shapes) == set(heads.PREFIXES) and all(shapes.values())
+    names = [name for head in shapes.values() for name in head]
+    assert len(names) == len(set(names))
+    assert not any(name.startswith("bert/") for name in names)
+
+
+@pytest.mark.parametrize("head", HEAD_SHAPES)
+def test_shapes_are_those_of_the_configuration(head):
+    shapes = heads.head_shapes(CONFIG, num_classes=3)
+    merged = {name: shape for names in shapes.values() for name, shape in names.items()}
+    for name, shape in HEAD_SHAPES[head].items():
+        assert merged[name] == shape
+
+
+def test_heads_are_told_by_their_names():
+    names = ["bert/pooler/dense/bias", "cls/predictions/output_bias", "output_weights"]
+    assert heads.heads_of(names) == {heads.MASKED_LM, heads.CLASSIFIER}
+    assert heads.heads_of(names[:1]) == frozenset()

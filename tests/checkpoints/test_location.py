@@ -1,0 +1,70 @@
+"""A path names one set of weights, or the error says why not."""
+
+import shutil
+
+import pytest
+
+from albert_tf.checkpoints import formats, hugging_face, model_dir
+from albert_tf.checkpoints.location import Container, WeightsLocation, locate
+from albert_tf.serving import export
+from helpers.tiny_weights import assert_same_weights, random_model, write_model
+
+
+@pytest.fixture
+def released(tmp_path):
+    """A released folder; its weights."""
+    config, weights = random_model()
+    return write_model(tmp_path / "released", weights, config), weights
+
+
+def test_a_folder_of_two_checkpoints_or_formats_is_ambiguous(released, tmp_path):
+    folder, weights = released
+    shutil.copytree(folder, tmp_path / "two")
+    config = model_dir.read_config(folder)
+    write_model(tmp_path / "two", weights, config, "model.ckpt-3")
+    with pytest.raises(ValueError, match=r"several .*model\.ckpt-3, model\.ckpt-best"):
+        formats.read_weights(tmp_path / "two")
+    tensors, _ = hugging_face.to_transformers(weights, config)
+    hugging_face.write(folder, tensors, hugging_face.config_to_dict(config, "X"))
+    with pytest.raises(ValueError, match=r"several formats \(hugging_face, checkpoint"):
+        formats.read_weights(folder)
+    named = formats.read_weights(folder / "model.ckpt-best")
+    assert_same_weights(named.weights, weights)
+
+
+@pytest.mark.parametrize("name", ["", "nowhere", "nowhere/model.ckpt-best"])
+def test_a_path_without_weights_is_named(name, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"No weights at .*up to '\.index'"):
+        formats.read_weights(tmp_path / name)
+
+
+def test_a_saved_model_without_variables_is_refused(released, tmp_path):
+    config = model_dir.read_config(released[0])
+    model = export.ExportedModel(config, str(released[0]))
+    exported, _ = export.export_model(model, tmp_path / "serving")
+    shutil.rmtree(exported / "variables")
+    with pytest.raises(FileNotFoundError, match="without its variables/: copy all"):
+        formats.read_weights(exported)
+
+
+@pytest.mark.parametrize("name", ["", "model.ckpt-best", "model.ckpt-best.index"])
+def test_a_checkpoint_is_located_by_its_prefix(name, released):
+    prefix = str(released[0] / "model.ckpt-best")
+    expected = WeightsLocation(Container.CHECKPOINT, prefix)
+    assert locate(released[0] / name) == expected and expected.prefix == prefix
+
+
+def test_a_saved_model_is_located_by_its_folder(tmp_path):
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "saved_model.pb").touch()
+    (tmp_path / "variables" / "variables.index").touch()
+    for path in (tmp_path, tmp_path / "saved_model.pb"):
+        location = locate(path)
+        assert location == WeightsLocation(Container.SAVED_MODEL, str(tmp_path))
+        assert location.prefix == str(tmp_path / "variables" / "variables")
+
+
+def test_a_folder_of_transformers_is_located_by_its_weights(tmp_path):
+    (tmp_path / "pytorch_model.bin").touch()
+    for path in (tmp_path, tmp_path / "pytorch_model.bin"):
+        assert locate(path) == WeightsLocation(Container.TRANSFORMERS, str(tmp_path))

@@ -1,0 +1,114 @@
+"""Files of TensorFlow checkpoints are found, read and written."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.checkpoints import tensorflow_files
+from albert_tf.checkpoints.tensorflow_files import Naming
+from helpers.tiny_weights import assert_same_weights, random_model, write_model
+
+DATA = "model.ckpt-best.data-00000-of-00001"
+
+
+WEIGHTS = {"bert/kernel": np.float32([[1, 2]]), "output_bias": np.float32([3])}
+INDEX = "model.ckpt-best.index"
+
+
+@pytest.fixture
+def shared(reference):
+    return reference / "encoder_shared"
+
+
+@pytest.fixture
+def copied(shared, tmp_path):
+    """A writable copy of a reference checkpoint's files."""
+    for name in (DATA, INDEX):
+        shutil.copyfile(shared / name, tmp_path / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("form", ["", "model.ckpt-best", INDEX, DATA])
+def test_a_checkpoint_is_found_by_its_folder_prefix_or_files(form, shared):
+    found = tensorflow_files.find_checkpoint(shared / form)
+    assert found == str(shared / "model.ckpt-best")
+    assert tensorflow_files.find_checkpoint(str(shared / form)) == found
+
+
+def test_a_folder_of_two_checkpoints_is_ambiguous(copied):
+    tensorflow_files.write_named(copied / "model.ckpt-9", {"x": np.float32(0)})
+    words = "several checkpoints.*model.ckpt-9, model.ckpt-best"
+    with pytest.raises(ValueError, match=words):
+        tensorflow_files.find_checkpoint(copied)
+    named = copied / "model.ckpt-best.index"
+    assert tensorflow_files.find_checkpoint(named) == str(copied / "model.ckpt-best")
+
+
+def test_a_folder_of_training_gives_its_latest_even_when_moved(tmp_path):
+    saved = tf.train.Checkpoint(x=tf.Variable(1.0))
+    manager = tf.train.CheckpointManager(saved, tmp_path / "run", max_to_keep=3)
+    for _ in range(3):
+        manager.save()
+    shutil.move(tmp_path / "run", tmp_path / "moved")
+    found = tensorflow_files.find_checkpoint(tmp_path / "moved")
+    assert found == str(tmp_path / "moved" / "ckpt-3")
+
+
+@pytest.mark.parametrize("form", ["", "nowhere", "nowhere/model.ckpt", "notes.index"])
+def test_a_missing_checkpoint_is_named(form, tmp_path):
+    with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / form))):
+        tensorflow_files.find_checkpoint(tmp_path / form)
+
+
+def test_the_step_of_a_tensorflow_1_checkpoint_is_read(tmp_path):
+    for name, step in (("global_step", 125_000), ("x", 0)):
+        prefix = str(tmp_path / name)
+        tensorflow_files.write_named(prefix, {name: np.int64(step)})
+        assert tensorflow_files.read_global_step(prefix) == step
+
+
+def test_a_missing_shard_is_named(tmp_path):
+    config, weights = random_model()
+    folder = write_model(tmp_path, weights, config)
+    (folder / "model.ckpt-best.data-00000-of-00001").unlink()
+    with pytest.raises(ValueError, match=r"copy its \.index and \.data files.*00001"):
+        tensorflow_files.open_checkpoint(str(folder / "model.ckpt-best")).read()
+
+
+@pytest.mark.parametrize("write", ["write_named", "write_own"])
+def test_what_cannot_be_written_is_one_line(write, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    arguments = [WEIGHTS, 0] if write == "write_own" else [WEIGHTS]
+    with pytest.raises(OSError, match=r"cannot be written .*: make space") as caught:
+        getattr(tensorflow_files, write)(tmp_path / "file" / "x", *arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("write", "arguments", "naming"),
+    [("write_named", (), Naming.NAMES), ("write_own", (9,), Naming.OWN)],
+)
+def test_weights_are_read_as_they_were_written(write, arguments, naming, tmp_path):
+    prefix = str(tmp_path / "model.ckpt")
+    getattr(tensorflow_files, write)(prefix, WEIGHTS, *arguments)
+    checkpoint = tensorflow_files.open_checkpoint(prefix)
+    assert checkpoint.naming is naming
+    assert_same_weights(checkpoint.read(), WEIGHTS)
+    assert tensorflow_files.read_global_step(prefix) == sum(arguments)
+
+
+def test_variables_of_objects_are_read_by_their_names(tmp_path):
+    variable = tf.Variable([1.0, 2.0], name="scope/kernel")
+    objects = tf.train.Checkpoint(layer=tf.train.Checkpoint(weight=variable))
+    objects.write(str(tmp_path / "ckpt"))
+    checkpoint = tensorflow_files.open_checkpoint(str(tmp_path / "ckpt"))
+    assert checkpoint.naming is Naming.OBJECTS
+    assert_same_weights(checkpoint.read(), {"scope/kernel": np.float32([1, 2])})
+
+
+def test_a_long_list_is_summarized():
+    assert tensorflow_files.summarize(["a", "b", "c"], 3) == "a, b, c"
+    assert tensorflow_files.summarize(["a", "b", "c"], 2) == "a, b and 1 more"
