@@ -1,16 +1,22 @@
-"""Settings as frozen dataclasses that stop a wrong value when they are made."""
+"""Configurations: frozen dataclasses that refuse a wrong value when they are made.
+
+A field's `metadata` holds the rule for its values, and for a field with fixed values
+these values as "choices".
+"""
 
 import dataclasses
 import difflib
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from albert_tf.files import json_bytes, read_json, write_whole
 
+ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 # Keys of released configuration files that change nothing.
 _IGNORED_KEYS = frozenset(
     {
@@ -20,7 +26,7 @@ _IGNORED_KEYS = frozenset(
         "down_scale_factor",
         "ln_type",
         "layers_to_keep",
-        # Of BERT's.
+        # The following are keys of BERT.
         "directionality",
         "pooler_fc_size",
         "pooler_num_attention_heads",
@@ -29,9 +35,46 @@ _IGNORED_KEYS = frozenset(
         "pooler_type",
     }
 )
-# A file that holds none of these describes a BERT, which knows no sharing.
-_ALBERT_KEYS = ("embedding_size", "num_hidden_groups", "inner_group_num")
-_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+# If all of these keys are missing, the file is a BERT configuration, without sharing.
+_ALBERT_KEYS = frozenset({"embedding_size", "num_hidden_groups", "inner_group_num"})
+
+
+def _number(value: Any) -> bool:
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    return real and math.isfinite(value)
+
+
+def _whole(value: Any, lowest: int) -> bool:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and value >= lowest
+
+
+def _rule(text: str, holds: Callable[[Any], bool]) -> dict[str, Any]:
+    """Metadata of a field: what its values must be, in words and as a function."""
+    return {"rule": text, "holds": holds}
+
+
+def _choices(*choices: str) -> dict[str, Any]:
+    rule = _rule(f"one of {', '.join(choices)}", lambda value: value in choices)
+    return {"choices": choices, **rule}
+
+
+_COUNT = _rule("a whole number of at least 1", lambda v: _whole(v, 1))
+_COUNT_OR_ZERO = _rule("a whole number of at least 0", lambda v: _whole(v, 0))
+_COUNT_OR_NONE = _rule(_COUNT["rule"], lambda v: v is None or _whole(v, 1))
+_POSITIVE = _rule("a number above 0", lambda v: _number(v) and v > 0)
+_NOT_NEGATIVE = _rule("a number of at least 0", lambda v: _number(v) and v >= 0)
+_BELOW_ONE = _rule("a number in [0, 1)", lambda v: _number(v) and 0 <= v < 1)
+_BOOL_OR_NONE = _rule("true or false", lambda v: v is None or isinstance(v, bool))
+
+
+def _check_fields(config: Any) -> None:
+    for one in dataclasses.fields(config):
+        value = getattr(config, one.name)
+        if "holds" in one.metadata and not one.metadata["holds"](value):
+            raise ValueError(
+                f"{one.name} must be {one.metadata['rule']}. Received {value!r}."
+            )
 
 
 def _require(condition: bool, message: str) -> None:
@@ -41,17 +84,17 @@ def _require(condition: bool, message: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class AlbertConfig:
-    """Shape of an ALBERT model, under the released key names.
+    """Configuration of an ALBERT model, under the released key names.
 
-    The defaults, which stand in for keys that a file leaves out, are the original's:
-    those of ALBERT-xxlarge. Every file states `vocab_size`.
+    The defaults, used for keys that a file leaves out, are the original's: those of
+    ALBERT-xxlarge. Every file states `vocab_size`.
 
     Attributes:
-      vocab_size: V, pieces in the vocabulary.
+      vocab_size: V, tokens in the vocabulary.
       embedding_size: E, width of the embedding tables (128 in the paper).
       hidden_size: H, width of the layers.
       num_hidden_layers: L, layers that are applied.
-      num_hidden_groups: distinct parameter sets that the layers share (1 in the paper).
+      num_hidden_groups: parameter groups that the layers share (1 in the paper).
       num_attention_heads: N; H must be a multiple of it.
       intermediate_size: width inside the feed-forward part (4H in the paper).
       inner_group_num: transformer blocks in one layer.
@@ -59,36 +102,35 @@ class AlbertConfig:
         "linear".
       hidden_dropout_prob: probability of dropping after embeddings and sub-layers.
       attention_probs_dropout_prob: probability of dropping an attention weight.
-      max_position_embeddings: longest input, in pieces.
+      max_position_embeddings: longest input, in tokens.
       type_vocab_size: number of segments.
-      initializer_range: standard deviation of the truncated normal initialiser.
-      attention_groups: distinct attention parameter sets; None: num_hidden_groups.
-      ffn_groups: distinct feed-forward parameter sets; None: num_hidden_groups.
-      project_embeddings: whether a projection E -> H follows the embeddings; None:
-        where E differs from H, as the original; some models have one with E = H.
+      initializer_range: standard deviation of the truncated normal initializer.
+      attention_groups: parameter groups of attention; None: num_hidden_groups.
+      ffn_groups: parameter groups of feed-forward parts; None: num_hidden_groups.
+      project_embeddings: true if a projection E -> H follows the embeddings; None: if E
+        differs from H, as in the original; some models have one although E = H.
     """
 
-    vocab_size: int
-    embedding_size: int = 128
-    hidden_size: int = 4096
-    num_hidden_layers: int = 12
-    num_hidden_groups: int = 1
-    num_attention_heads: int = 64
-    intermediate_size: int = 16384
-    inner_group_num: int = 1
-    hidden_act: str = "gelu"
-    hidden_dropout_prob: float = 0.0
-    attention_probs_dropout_prob: float = 0.0
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    initializer_range: float = 0.02
-    attention_groups: int | None = None
-    ffn_groups: int | None = None
-    project_embeddings: bool | None = None
+    vocab_size: int = field(metadata=_COUNT)
+    embedding_size: int = field(default=128, metadata=_COUNT)
+    hidden_size: int = field(default=4096, metadata=_COUNT)
+    num_hidden_layers: int = field(default=12, metadata=_COUNT)
+    num_hidden_groups: int = field(default=1, metadata=_COUNT)
+    num_attention_heads: int = field(default=64, metadata=_COUNT)
+    intermediate_size: int = field(default=16384, metadata=_COUNT)
+    inner_group_num: int = field(default=1, metadata=_COUNT)
+    hidden_act: str = field(default="gelu", metadata=_choices(*ACTIVATIONS))
+    hidden_dropout_prob: float = field(default=0.0, metadata=_BELOW_ONE)
+    attention_probs_dropout_prob: float = field(default=0.0, metadata=_BELOW_ONE)
+    max_position_embeddings: int = field(default=512, metadata=_COUNT)
+    type_vocab_size: int = field(default=2, metadata=_COUNT)
+    initializer_range: float = field(default=0.02, metadata=_POSITIVE)
+    attention_groups: int | None = field(default=None, metadata=_COUNT_OR_NONE)
+    ffn_groups: int | None = field(default=None, metadata=_COUNT_OR_NONE)
+    project_embeddings: bool | None = field(default=None, metadata=_BOOL_OR_NONE)
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
-            self._check_field(field.name)
+        _check_fields(self)
         heads, hidden = self.num_attention_heads, self.hidden_size
         _require(
             hidden % heads == 0,
@@ -97,7 +139,7 @@ class AlbertConfig:
         )
         _require(
             self.has_embedding_projection or self.embedding_size == hidden,
-            "project_embeddings may be false only where embedding_size is hidden_size. "
+            "project_embeddings may be false only if embedding_size is hidden_size. "
             f"Received {self.embedding_size} and {hidden}: leave it out.",
         )
         for name, groups in self.groups.items():
@@ -109,7 +151,7 @@ class AlbertConfig:
 
     @property
     def groups(self) -> dict[str, int]:
-        """How many parameter sets the layers share, a sub-layer kind each."""
+        """Number of parameter groups that the layers share, for each kind of part."""
         return {
             "num_hidden_groups": self.num_hidden_groups,
             "attention_groups": self.attention_groups or self.num_hidden_groups,
@@ -118,73 +160,42 @@ class AlbertConfig:
 
     @property
     def has_embedding_projection(self) -> bool:
-        """Whether a projection E -> H follows the embeddings."""
+        """True if a projection E -> H follows the embeddings."""
         if self.project_embeddings is None:
             return self.embedding_size != self.hidden_size
         return self.project_embeddings
 
-    def _check_field(self, name: str) -> None:
-        value = getattr(self, name)
-        if name == "hidden_act":
-            _require(
-                value in _ACTIVATIONS,
-                f"hidden_act must be one of {', '.join(_ACTIVATIONS)}. "
-                f"Received {value!r}.",
-            )
-        elif name == "project_embeddings":
-            _require(
-                value is None or isinstance(value, bool),
-                f"{name} must be true or false. Received {value!r}.",
-            )
-        elif name.endswith("_prob"):
-            _require(
-                _is_number(value) and 0 <= value < 1,
-                f"{name} must be a probability in [0, 1). Received {value!r}.",
-            )
-        elif name == "initializer_range":
-            _require(
-                _is_number(value) and value > 0,
-                f"{name} must be above 0. Received {value!r}.",
-            )
-        elif not (value is None and name in ("attention_groups", "ffn_groups")):
-            _require(
-                _is_count(value, 1),
-                f"{name} must be a whole number above 0. Received {value!r}.",
-            )
-
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "AlbertConfig":
-        """A configuration from released keys, ALBERT's or BERT's.
+    def from_dict(cls, values: Mapping[str, Any]) -> "AlbertConfig":
+        """Reads released keys, those of ALBERT or of BERT.
 
-        BERT's, of a published `bert_config.json`, give a model with E = H that shares
-        nothing.
+        Keys of BERT, from a published `bert_config.json`, make a model with E = H that
+        shares nothing.
 
         Raises:
-          ValueError: an unknown key (the nearest is suggested), one that is missing, or
-            a value out of range.
+          ValueError: an unknown key (the nearest is suggested), a missing key, or a
+            value out of range.
         """
-        known = {field.name for field in dataclasses.fields(cls)}
+        known = {one.name for one in dataclasses.fields(cls)}
         for key in values:
             if key not in known and key not in _IGNORED_KEYS:
                 near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
                 raise ValueError(f"Unknown key {key!r}: did you mean {near!r}?")
         _require("vocab_size" in values, "The key 'vocab_size' is missing: add it.")
         values = {key: values[key] for key in values if key in known}
-        shape = ("hidden_size", "num_hidden_layers")
-        if all(k in values for k in shape) and not any(
-            k in values for k in _ALBERT_KEYS
-        ):
+        has_sizes = {"hidden_size", "num_hidden_layers"} <= values.keys()
+        if has_sizes and not values.keys() & _ALBERT_KEYS:
             values["embedding_size"] = values["hidden_size"]
             values["num_hidden_groups"] = values["num_hidden_layers"]
         return cls(**values)
 
     @classmethod
     def from_json(cls, path: str | os.PathLike) -> "AlbertConfig":
-        """Reads a released or own `albert_config.json`.
+        """Reads an `albert_config.json`, a released one or one of this library.
 
         Raises:
           FileNotFoundError: no such file.
-          ValueError: as `from_dict`, with the file's name.
+          ValueError: as in `from_dict`, with the file's name.
         """
         if not Path(path).is_file():
             raise FileNotFoundError(
@@ -197,7 +208,7 @@ class AlbertConfig:
             raise ValueError(f"Configuration file {str(path)!r}: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
-        """Released keys and values; sharing keys only where they were set."""
+        """Released keys and values; keys of sharing only if they are set."""
         return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
 
     def to_json(self, path: str | os.PathLike) -> None:
@@ -212,7 +223,7 @@ class AlbertConfig:
         """A copy with the values of `key=value` strings.
 
         Raises:
-          ValueError: no such key, no value, or one out of range.
+          ValueError: an unknown key, no value, or a value out of range.
         """
         values = self.to_dict()
         for change in changes:
@@ -220,12 +231,15 @@ class AlbertConfig:
             _require(bool(equals), f"Received {change!r}: write it as key=value.")
             try:
                 values[key.strip()] = json.loads(value)
-            except ValueError:  # a word, as an activation's name
+            except ValueError:  # a word, as the name of an activation
                 values[key.strip()] = value.strip()
         return self.from_dict(values)
 
     def unshared(self) -> "AlbertConfig":
-        """A copy whose layers have parameters of their own, if all share one set."""
+        """A copy whose layers have their own parameters, if all layers share one group.
+
+        A model with several groups is returned as it is.
+        """
         if max(self.groups.values()) > 1:
             return self
         return self.replace(
@@ -254,78 +268,49 @@ class OptimizerConfig:
       clip_norm: bound of the gradients' global norm.
     """
 
-    optimizer: str = dataclasses.field(
-        default="lamb", metadata={"choices": ("lamb", "adamw")}
-    )
-    learning_rate: float = 0.00176
-    num_train_steps: int = 125_000
-    num_warmup_steps: int = 3_125
-    start_warmup_step: int = 0
-    poly_power: float = 1.0
-    end_learning_rate: float = 0.0
-    weight_decay: float = 0.01
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-6
-    clip_norm: float = 1.0
+    optimizer: str = field(default="lamb", metadata=_choices("lamb", "adamw"))
+    learning_rate: float = field(default=0.00176, metadata=_POSITIVE)
+    num_train_steps: int = field(default=125_000, metadata=_COUNT)
+    num_warmup_steps: int = field(default=3_125, metadata=_COUNT_OR_ZERO)
+    start_warmup_step: int = field(default=0, metadata=_COUNT_OR_ZERO)
+    poly_power: float = field(default=1.0, metadata=_POSITIVE)
+    end_learning_rate: float = field(default=0.0, metadata=_NOT_NEGATIVE)
+    weight_decay: float = field(default=0.01, metadata=_NOT_NEGATIVE)
+    beta_1: float = field(default=0.9, metadata=_BELOW_ONE)
+    beta_2: float = field(default=0.999, metadata=_BELOW_ONE)
+    epsilon: float = field(default=1e-6, metadata=_POSITIVE)
+    clip_norm: float = field(default=1.0, metadata=_POSITIVE)
 
     def __post_init__(self):
-        _require(
-            self.optimizer in ("lamb", "adamw"),
-            f"optimizer must be lamb or adamw. Received {self.optimizer!r}.",
-        )
-        for name in ("num_warmup_steps", "start_warmup_step"):
-            value = getattr(self, name)
-            _require(
-                _is_count(value, 0),
-                f"{name} must be a whole number of at least 0. Received {value!r}.",
-            )
-        _require(
-            _is_count(self.num_train_steps, 1),
-            f"num_train_steps must be above 0. Received {self.num_train_steps!r}.",
-        )
-        for name in ("learning_rate", "poly_power", "epsilon", "clip_norm"):
-            value = getattr(self, name)
-            _require(
-                _is_number(value) and value > 0,
-                f"{name} must be above 0. Received {value!r}.",
-            )
-        for name in ("weight_decay", "end_learning_rate"):
-            value = getattr(self, name)
-            _require(
-                _is_number(value) and value >= 0,
-                f"{name} must be at least 0. Received {value!r}.",
-            )
-        for name in ("beta_1", "beta_2"):
-            value = getattr(self, name)
-            _require(
-                _is_number(value) and 0 <= value < 1,
-                f"{name} must be in [0, 1). Received {value!r}.",
-            )
+        _check_fields(self)
 
     def warnings(self, train_batch_size: int) -> list[str]:
-        """What looks like a slip, though it may be meant."""
-        found = []
+        """Warns of values that are allowed but probably a mistake.
+
+        Args:
+          train_batch_size: rows in an optimizer step.
+        """
+        warnings = []
         if self.num_warmup_steps >= self.num_train_steps:
-            found.append(
+            warnings.append(
                 f"num_warmup_steps {self.num_warmup_steps} is not below "
                 f"num_train_steps {self.num_train_steps}: the learning rate does not "
                 "come near its peak."
             )
-        # The paper's rate for another batch; LAMB's goes with the root of the batch
-        # (You et al. 2019).
+        # The paper's rate, scaled to this batch: with LAMB, by the root of the batch
+        # size (You et al. 2019).
         usual = 0.00176 * (train_batch_size / 4096) ** 0.5
         if abs(self.learning_rate / 0.00176 - 1) < 0.01 and usual < 0.001:
-            found.append(
+            warnings.append(
                 f"learning_rate {self.learning_rate:g} belongs to a batch of 4096, not "
                 f"of {train_batch_size}: by the root of the batch, {usual:.2g}."
             )
-        return found
+        return warnings
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """How large, how often and on what: the loop's settings.
+    """Configuration of the training loop: sizes, intervals, precision and seed.
 
     Attributes:
       output_dir: folder of checkpoints, TensorBoard events and results.json. A run that
@@ -360,25 +345,23 @@ class TrainConfig:
     """
 
     output_dir: str
-    train_batch_size: int = 4096
-    eval_batch_size: int = 64
-    gradient_accumulation_steps: int = 1
-    precision: str = dataclasses.field(
-        default="float32", metadata={"choices": ("float32", "bfloat16")}
-    )
+    train_batch_size: int = field(default=4096, metadata=_COUNT)
+    eval_batch_size: int = field(default=64, metadata=_COUNT)
+    gradient_accumulation_steps: int = field(default=1, metadata=_COUNT)
+    precision: str = field(default="float32", metadata=_choices("float32", "bfloat16"))
     jit_compile: bool = False
-    rematerialize: str = dataclasses.field(
-        default="none", metadata={"choices": ("none", "attention", "block")}
+    rematerialize: str = field(
+        default="none", metadata=_choices("none", "attention", "block")
     )
-    iterations_per_loop: int = 1_000
-    save_checkpoints_steps: int = 5_000
-    keep_checkpoint_max: int = 5
-    eval_steps: int = 0
-    early_stopping: int = 0
+    iterations_per_loop: int = field(default=1_000, metadata=_COUNT)
+    save_checkpoints_steps: int = field(default=5_000, metadata=_COUNT)
+    keep_checkpoint_max: int = field(default=5, metadata=_COUNT_OR_ZERO)
+    eval_steps: int = field(default=0, metadata=_COUNT_OR_ZERO)
+    early_stopping: int = field(default=0, metadata=_COUNT_OR_ZERO)
     length_buckets: bool = True
-    max_eval_steps: int = 0
-    max_train_hours: float = 0.0
-    random_seed: int = 12345
+    max_eval_steps: int = field(default=0, metadata=_COUNT_OR_ZERO)
+    max_train_hours: float = field(default=0.0, metadata=_NOT_NEGATIVE)
+    random_seed: int = field(default=12345, metadata=_COUNT_OR_ZERO)
 
     def __post_init__(self):
         _require(bool(self.output_dir), "output_dir is empty: pass --output_dir.")
@@ -389,44 +372,7 @@ class TrainConfig:
         )
         _require(
             not set("[]*?") & set(self.output_dir),
-            "output_dir must not have any of []*? in its name, which TensorFlow takes "
-            f"for a pattern. Received {self.output_dir}: rename it.",
+            "output_dir must not have any of []*? in its name, which TensorFlow reads "
+            f"as a pattern. Received {self.output_dir}: rename it.",
         )
-        for field in dataclasses.fields(self):
-            value, choices = getattr(self, field.name), field.metadata.get("choices")
-            _require(
-                not choices or value in choices,
-                f"{field.name} must be one of {', '.join(choices or ())}. "
-                f"Received {value!r}.",
-            )
-        _require(
-            _is_number(self.max_train_hours) and self.max_train_hours >= 0,
-            f"max_train_hours must be at least 0. Received {self.max_train_hours!r}.",
-        )
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            lowest = 0 if field.name in _ZERO_ALLOWED else 1
-            _require(
-                field.type is not int or (type(value) is int and value >= lowest),
-                f"{field.name} must be a whole number of at least {lowest}. "
-                f"Received {value!r}.",
-            )
-
-
-_ZERO_ALLOWED = (
-    "keep_checkpoint_max",
-    "eval_steps",
-    "early_stopping",
-    "max_eval_steps",
-    "random_seed",
-)
-
-
-def _is_number(value: Any) -> bool:
-    real = isinstance(value, int | float) and not isinstance(value, bool)
-    return real and math.isfinite(value)
-
-
-def _is_count(value: Any, lowest: int) -> bool:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return whole and value >= lowest
+        _check_fields(self)

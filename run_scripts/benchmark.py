@@ -1,4 +1,4 @@
-r"""Measures speed and memory of a part of the work.
+r"""Measures speed and memory of one part of the pipeline.
 
     python run_scripts/benchmark.py data --input_file='text/*.txt' --input_format=raw \
         --spm_model_file=vocabulary.model --dupe_factor=10
@@ -9,13 +9,13 @@ r"""Measures speed and memory of a part of the work.
     python run_scripts/benchmark.py classifier --task_name=rte --data_dir=glue \
         --albert_config_file=configs/albert_base.json --spm_model_file=english.model
 
-`data`: rows and bytes a second of create_pretraining_data.py, whose flags it takes,
-with one process and with several, beside sentencepiece's own speed on the same text.
-`train`: steps and rows a second, the share of the machine's rate of matrix products and
+`data`: rows and bytes per second of create_pretraining_data.py, whose flags it takes,
+with one process and with several, and sentencepiece's speed on the same text.
+`train`: steps and rows per second, share of the machine's speed of matrix products, and
 memory, for every combination of configurations, precisions and batch sizes.
-`serving`: a request to an exported model, beside its matrix products.
-`classifier`: an epoch of fine-tuning, with batches padded as far as they need and to
-the longest row allowed.
+`serving`: time of a request to an exported model, and of its matrix products alone.
+`classifier`: time of an epoch of fine-tuning, with batches padded to their longest row
+and to --max_seq_length.
 """
 
 import dataclasses
@@ -30,7 +30,8 @@ from flags import common_flags, data_flags, performance_flags
 FLAGS = flags.FLAGS
 
 
-def benchmark_data():
+def benchmark_data() -> None:
+    """Measures `create_pretraining_data.py`."""
     import create_pretraining_data
 
     from dev.benchmark_data import benchmark_data, benchmark_table
@@ -49,7 +50,8 @@ def benchmark_data():
     print(json.dumps(summary))
 
 
-def define_data_flags():
+def define_data_flags() -> None:
+    """Defines the flags of the command `data`."""
     common_flags.define_corpus_flags()
     common_flags.define_tokenizer_flags()
     data_flags.define_pretraining_data_flags(output_file="rows.tfrecord@4")
@@ -57,7 +59,7 @@ def define_data_flags():
     data_flags.define_data_benchmark_flags()
 
 
-# What can be measured: the flags it takes and what it does.
+# Command -> (function that defines its flags, function that runs it).
 COMMANDS = {
     "data": (define_data_flags, benchmark_data),
     "classifier": (benchmark_classifier.define_flags, benchmark_classifier.main),

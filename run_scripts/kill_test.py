@@ -1,4 +1,4 @@
-"""Kills a tiny pretraining run many times and checks that nothing is lost by it.
+"""Kills a tiny pretraining run many times and checks that it loses nothing.
 
     python run_scripts/kill_test.py [--kills=20] [--random_seed=12345]
 

@@ -1,17 +1,19 @@
-r"""The paper's Figure 1: how far each layer moves its input, as CSV and PNG.
+r"""Measures the similarity of each layer's input and output, as the paper's Figure 1.
 
     python run_scripts/layer_similarity.py --checkpoints=albert_large,bert_large \
         --input_file=text.txt --spm_model_file=english.model \
         --output_file=similarity.csv
 
-Every checkpoint has its albert_config.json (or bert_config.json) beside it, and all are
-of one vocabulary.
+It writes a CSV and a PNG. Every checkpoint has its albert_config.json (or
+bert_config.json) next to it, and all have the same vocabulary.
 """
 
 import csv
 import io
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from absl import flags
@@ -20,15 +22,20 @@ from tqdm import tqdm
 from albert_tf.config import TrainConfig
 from albert_tf.files import write_whole
 from albert_tf.text import packing
+from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
 from flags import common_flags, fields
+
+if TYPE_CHECKING:
+    from albert_tf.analysis.layer_similarity import LayerSimilarity
+    from albert_tf.model.encoder import AlbertEncoder
 
 FLAGS = flags.FLAGS
 COLUMNS = ("checkpoint", "layer", "l2_distance", "cosine_degrees")
 
 
-def read_batches(tokenizer) -> list[dict[str, np.ndarray]]:
-    """The first rows of the text, a document's pieces in turn, in batches."""
+def read_batches(tokenizer: AlbertTokenizer) -> list[dict[str, np.ndarray]]:
+    """The first rows of the text in batches; a row has tokens of one document."""
     special = {n: getattr(tokenizer, n) for n in ("cls_id", "sep_id", "pad_id")}
     width = FLAGS.max_seq_length - 2
     rows = []
@@ -44,14 +51,18 @@ def read_batches(tokenizer) -> list[dict[str, np.ndarray]]:
     return _batches(rows)
 
 
-def _batches(rows):
+def _batches(rows: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
     starts = range(0, len(rows), FLAGS.eval_batch_size)
     groups = (rows[start : start + FLAGS.eval_batch_size] for start in starts)
     return [{k: np.stack([r[k] for r in group]) for k in group[0]} for group in groups]
 
 
-def load_encoder(path: str, vocab_size: int):
-    """The encoder of a checkpoint, its shape read beside it."""
+def load_encoder(path: str, vocab_size: int) -> "AlbertEncoder":
+    """The encoder of a checkpoint, with the configuration next to it.
+
+    Raises:
+      ValueError: its vocabulary has another size.
+    """
     from albert_tf.checkpoints import model_dir
     from albert_tf.checkpoints.load import HEADS, load_weights
     from albert_tf.model.encoder import AlbertEncoder
@@ -59,7 +70,7 @@ def load_encoder(path: str, vocab_size: int):
     config = model_dir.require_config(path)
     if config.vocab_size != vocab_size:
         raise ValueError(
-            f"{path} is of {config.vocab_size} pieces, the vocabulary of {vocab_size}: "
+            f"{path} has {config.vocab_size} tokens, the vocabulary {vocab_size}: "
             "give the vocabulary that it was trained with."
         )
     encoder = AlbertEncoder(config, seed=0)
@@ -67,8 +78,8 @@ def load_encoder(path: str, vocab_size: int):
     return encoder
 
 
-def draw(results: dict) -> bytes:
-    """The two panels of the figure as PNG."""
+def draw(results: Mapping[str, "LayerSimilarity"]) -> bytes:
+    """The figure's two panels as PNG."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
@@ -84,7 +95,8 @@ def draw(results: dict) -> bytes:
     return image.getvalue()
 
 
-def main():
+def main() -> None:
+    """Writes the CSV and the figure."""
     output = Path(FLAGS.output_file)
     tokenizer = common_flags.make_tokenizer()
     batches = read_batches(tokenizer)
@@ -113,7 +125,7 @@ if __name__ == "__main__":
         "Checkpoints to compare, each by its path up to .index or by its folder.",
         required=True,
     )
-    common_flags.define_output_file_flag("CSV to write; the PNG lies beside it.")
+    common_flags.define_output_file_flag("CSV to write; the PNG is written next to it.")
     flags.DEFINE_integer(
         "max_rows", 256, "Rows of the text to measure at most.", lower_bound=1
     )

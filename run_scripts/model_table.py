@@ -1,10 +1,10 @@
-"""What models cost: parameters by part, operations and activation memory of a row.
+"""Prints the costs of models: parameters, operations and activation memory.
 
     python run_scripts/model_table.py --configs='configs/*.json' --max_seq_length=512
     python run_scripts/model_table.py --paper
 
-With --paper the parameter counts of the paper's tables beside ours; exit code 1 where
-they differ.
+--paper prints the parameter counts of the paper's tables and ours; exit code 1 if they
+differ.
 """
 
 import glob
@@ -20,7 +20,12 @@ FLAGS = flags.FLAGS
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 
 
-def compare_with_paper():
+def compare_with_paper() -> None:
+    """Prints the table of `--paper`.
+
+    Raises:
+      ValueError: a count differs from the paper's.
+    """
     from dev import paper_tables
 
     lines, differing = [paper_tables.HEADER], []
@@ -32,14 +37,14 @@ def compare_with_paper():
             differing.append(f"Table {row.table}, {row.name}")
     print("\n".join(lines))
     print(
-        "its way: tables of positions and segments of width H; the pooler counted only "
-        "where something is shared."
+        "its way: tables of positions and segments of width H; the pooler counts only "
+        "if layers share parameters."
     )
     if differing:
         raise ValueError(f"Counts differ from the paper's: {'; '.join(differing)}.")
 
 
-def describe(path) -> list[str]:
+def describe(path: str) -> list[str]:
     """A row of the table: name, parts and total in millions, operations, memory."""
     from albert_tf.analysis import costs
 
@@ -63,19 +68,20 @@ def describe(path) -> list[str]:
 
 
 def find_configs() -> list[str]:
+    """Paths of the configurations that the flags name."""
     paths = []
     for pattern in FLAGS.configs or [str(CONFIGS / "*.json")]:
-        found = sorted(glob.glob(pattern)) or [pattern]
-        paths += found
+        paths += sorted(glob.glob(pattern)) or [pattern]
     return paths
 
 
-def main():
+def main() -> None:
+    """Prints a line for each configuration."""
     if FLAGS.paper:
         compare_with_paper()
         return
     header = (
-        "config embeddings attention feed-forward pooler encoder heads pieces GFLOP MiB"
+        "config embeddings attention feed-forward pooler encoder heads tokens GFLOP MiB"
     )
     rows = [header.split()]
     for path in tqdm(find_configs(), desc="configs", disable=None, leave=False):
@@ -86,9 +92,9 @@ def main():
         cells += [c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)]
         print("  ".join(cells))
     print(
-        "Parameters in millions. Of a row of so many pieces, "
+        "Parameters in millions. For a row of so many tokens, "
         f"{FLAGS.max_predictions_per_seq} of them masked: GFLOP of the forward pass (a "
-        "training step: three times), and MiB that it leaves for the backward pass, "
+        "training step: three times), and MiB that it keeps for the backward pass, "
         f"{FLAGS.precision}."
     )
 

@@ -6,4 +6,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/set_up.sh"
 cd "$repository"
 ruff format --check .
 ruff check .
+mypy
 python -m pytest "$@"

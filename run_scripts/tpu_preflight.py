@@ -4,17 +4,17 @@ r"""Compiles the real training step for a TPU on a machine that has none.
     python run_scripts/tpu_preflight.py --topology=v3:2x2 --batch_per_core=32 \
         --albert_config_file=configs/albert_base.json --rematerialize=attention
 
-Says whether the step fits a core's memory, what it computes and moves, how long it
-takes at least, and how many days 125,000 steps of 4,096 rows take then. The compiler
-sees one core: sums over cores are not in its figures. Of several accumulation steps it
-counts the work of one, and the memory of all. `--find_batch` finds the largest batch
-that fits.
+Prints if the step fits a core's memory, its operations and bytes moved, the least time
+that it takes, and the days of 125,000 steps of 4,096 rows. The compiler sees one core:
+sums over cores are not in its figures. Of several accumulation steps it counts the work
+of one and the memory of all. `--find_batch` finds the largest batch that fits.
 """
 
 import json
 import os
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -22,11 +22,15 @@ from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from dev import tpu_report
 from flags import common_flags, performance_flags
 
+if TYPE_CHECKING:
+    from albert_tf.training.step import TrainStep
+
 FLAGS = flags.FLAGS
 
 
-def main():
-    # The step is lowered, never run: no device is wanted beside the compiler.
+def main() -> None:
+    """Prints a line for each compilation, and JSON for each topology."""
+    # The step is lowered and never run, so no GPU is needed.
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     config = AlbertConfig.from_json(FLAGS.albert_config_file)
     if FLAGS.max_seq_length > config.max_position_embeddings:
@@ -41,7 +45,7 @@ def main():
     print(tpu_report.HEADER, flush=True)
     with tempfile.TemporaryDirectory() as folder:
 
-        def measure(topology, rows):
+        def measure(topology: str, rows: int) -> tpu_report.Report:
             file = Path(folder) / f"step_{rows}.mlir"
             if not file.exists():
                 file.write_text(_lower(step, rows), encoding="utf-8")
@@ -55,11 +59,11 @@ def main():
             report = measure(topology, rows)
             if FLAGS.find_batch:
                 report = tpu_report.find_largest(measure, report)
-                rows = report.rows  # close to the next one's
+                rows = report.rows  # a good start for the next topology
             print(json.dumps(report.values()), flush=True)
 
 
-def _build_step(config):
+def _build_step(config: AlbertConfig) -> "TrainStep":
     from albert_tf.analysis.step_lowering import build_step
     from albert_tf.tasks.pretraining import PRETRAINING
 
@@ -73,7 +77,7 @@ def _build_step(config):
     return build_step(PRETRAINING, config, optimizer_config, train_config)
 
 
-def _lower(step, rows):
+def _lower(step: "TrainStep", rows: int) -> str:
     from albert_tf.analysis.step_lowering import batch_specs, lower_step
     from albert_tf.records.features import pretraining_features
 

@@ -171,7 +171,8 @@ def bytes_across(
       boundary: number of operations in the first part.
       inputs: the graph's inputs.
     """
-    depend, source = {tensor.ref() for tensor in inputs}, {}
+    depend = {tensor.ref() for tensor in inputs}
+    source: dict[Any, Any] = {}
     for operation in operations[:boundary]:
         if not any(tensor.ref() in depend for tensor in operation.inputs):
             continue

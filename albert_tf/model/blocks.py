@@ -75,8 +75,14 @@ class SelfAttention(tf_keras.layers.Layer):
         def drop(probabilities: tf.Tensor) -> tf.Tensor:
             return self.probability_dropout(probabilities, seed, sites.probabilities)
 
-        parts = [p(hidden, self._heads) for p in (self.query, self.key, self.value)]
-        context = attend(*parts, mask_logits, drop, self._recompute_probabilities)
+        context = attend(
+            self.query(hidden, self._heads),
+            self.key(hidden, self._heads),
+            self.value(hidden, self._heads),
+            mask_logits,
+            drop,
+            self._recompute_probabilities,
+        )
         context = tf.reshape(context, tf.shape(hidden))
         output = self.dropout(self.output_projection(context), seed, sites.attention)
         return self.layer_norm(hidden + output)

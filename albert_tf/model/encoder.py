@@ -101,7 +101,7 @@ class AlbertEncoder(tf_keras.layers.Layer):
         """
         super().__init__(**kwargs)
         if not isinstance(config, AlbertConfig):
-            config = AlbertConfig.from_dict(config)
+            config = AlbertConfig.from_dict(dict(config))
         self.config = config
         self._seed = seed
         self._rematerialize = rematerialize

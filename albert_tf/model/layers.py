@@ -15,7 +15,7 @@ import tf_keras
 from albert_tf.model.kernels import gelu, layer_norm
 from albert_tf.model.recomputation import compiled_by_xla
 
-# Under the names of `albert_tf.config.ACTIVATIONS`.
+# Keys are those of `albert_tf.config.ACTIVATIONS`.
 _ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "gelu": gelu,
     "gelu_erf": tf.nn.gelu,

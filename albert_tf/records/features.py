@@ -5,10 +5,9 @@ masked positions).
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Feature:
     @property
     def size(self) -> int:
         """Number of values that a row of fixed shape stores."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(size for size in self.shape if size is not None)
 
 
 Features = Mapping[str, Feature]

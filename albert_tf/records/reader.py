@@ -23,7 +23,7 @@ def parsing_spec(features: Features) -> dict[str, Any]:
         if not feature.varies:
             spec[name] = tf.io.FixedLenFeature(feature.shape, feature.dtype)
             continue
-        partitions = ()
+        partitions: tuple[Any, ...] = ()
         if len(feature.shape) == 2:
             partitions = (tf.io.RaggedFeature.RowLengths(lengths_name(name)),)
         spec[name] = tf.io.RaggedFeature(

@@ -88,13 +88,11 @@ def publish_records(
         write_json(sidecar_path(path), sidecar)
 
 
-def _frame_block(
-    block: Sequence[Mapping[str, Any]], features: Features
-) -> bytes | np.ndarray:
+def _frame_block(block: Sequence[Mapping[str, Any]], features: Features) -> bytes:
     """Encodes some rows as TFRecord frames."""
     if any(f.varies or f.dtype == "string" for f in features.values()):
         return encoding.frame_examples(encoding.encode_rows(block, features))
-    return encoding.frame_rows(_columns(block, features), features)[0]
+    return encoding.frame_rows(_columns(block, features), features)[0].tobytes()
 
 
 def _columns(

@@ -129,7 +129,7 @@ def best_thresholds(
     answered = [_score_one(golds[q], texts[q]) for q in golds]
     empty = [_score_one(golds[q], "") for q in golds]
     scores = [null_scores[question] for question in golds]
-    metrics = {}
+    metrics: dict[str, float] = {}
     for index, name in enumerate(("exact", "f1")):
         best, threshold = best_threshold(
             scores, [pair[index] for pair in answered], [pair[index] for pair in empty]

@@ -228,7 +228,7 @@ def average(proposals: Sequence[Proposals], n_best_size: int) -> Proposals:
     null_scores = None
     if first.null_scores is not None:
         null_scores = {
-            question: sum(model.null_scores[question] for model in proposals)
+            question: sum((model.null_scores or {})[question] for model in proposals)
             / len(proposals)
             for question in first.candidates
         }

@@ -111,6 +111,7 @@ def predict(
       rows: `records.features.squad_features` with places, at least one row.
       batch_size: rows in a batch.
     """
+    assert task.predictions is not None
     parts = []
     for first in range(0, len(rows), batch_size):
         part = rows[first : first + batch_size]

@@ -1,13 +1,13 @@
-"""Where pieces stand in their texts, inside a TensorFlow graph.
+"""Finds the places of tokens in their texts, in a TensorFlow graph.
 
-`tokenization_graph.py` alone imports this. It follows `encode_with_offsets` of
-`tokenization.py`, but a graph has no loops over characters that are fast. So the
-characters of all texts of a batch lie in one row, and "the next character that ..."
-and "the last one that ..." are look-ups (`_Places`).
+`tokenizer_tf.py` uses it to follow `AlbertTokenizer.encode_with_offsets`. Loops over
+characters are slow in a graph, so the characters of all texts of a batch are one row,
+and "the next character that ..." and "the last one that ..." are look-ups (`_Places`).
 
-What SentencePiece's normaliser does to a character is known from tables, made of that
-normaliser: which characters it drops, and which it spells with several letters. Letters
-and marks that it composes stay one letter here, as ranges hold whole letters anyway.
+What SentencePiece's normalization does to a character is known from tables, made with
+that normalization: which characters it drops, and which it spells with several letters.
+Letters and marks that it composes stay one letter here, since ranges are whole letters
+anyway.
 """
 
 import unicodedata
@@ -16,33 +16,41 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.text.vocabulary import WORD_MARKER, Vocabulary
+
 _PAGE = 256
 _CODE_POINTS = 0x110000
 _SPACE = ord(" ")
-# Of a piece that no rule splits.
+# Marks a token that no rule splits.
 _WHOLE = -1
-# What a character may be.
+# Kinds of characters, as bits. A character "goes on" if it continues a letter when text
+# is decomposed (NFD).
 _IS_MARK, _IS_SPACE, _IS_DROPPED, _GOES_ON = 1, 2, 4, 8
 
 
-class PieceOffsets(tf.Module):
-    """Finds the characters of pieces."""
+class TokenOffsets(tf.Module):
+    """Finds the characters of tokens.
 
-    def __init__(self, vocabulary, characters: Iterable[str]):
+    Attributes:
+      spelled_out: characters that the vocabulary's normalization spells with several
+        letters -> these letters.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, characters: Iterable[str]):
         """Builds the tables; takes a fraction of a second.
 
         Args:
-          vocabulary: see `tokenization_subwords.py`.
-          characters: all that the vocabulary's normaliser may touch.
+          vocabulary: splits the cleaned text.
+          characters: all that the vocabulary's normalization may change.
         """
         super().__init__(name="offsets")
         characters = list(characters)
-        normalized = vocabulary.normalize_each(characters)
+        normalized = vocabulary.normalize_characters(characters)
         pages, kinds = _kinds(characters, normalized)
         self._pages, self._kinds = tf.constant(pages), tf.constant(kinds)
-        # Letters of a vocabulary are as its normaliser leaves them, but for symbols
-        # that a user wanted as they are.
-        untouched = set().union(*vocabulary.pieces)
+        # Characters of tokens are normalized, except in user-defined symbols, which
+        # normalization leaves unchanged.
+        untouched = set().union(*vocabulary.tokens)
         self.spelled_out = {
             c: text
             for c, text in zip(characters, normalized, strict=True)
@@ -50,15 +58,15 @@ class PieceOffsets(tf.Module):
         }
         self._is_byte = None
         if vocabulary.byte_ids:
-            is_byte = np.zeros(len(vocabulary.pieces), bool)
+            is_byte = np.zeros(len(vocabulary.tokens), bool)
             is_byte[vocabulary.byte_ids] = True
             self._is_byte = tf.constant(is_byte)
         self._letters_left = None
-        if vocabulary.split_pieces:
+        if vocabulary.split_tokens:
             self._letters_left = tf.ragged.constant(
                 [
-                    _letters_left(vocabulary.split_pieces.get(i))
-                    for i in range(len(vocabulary.pieces))
+                    _letters_left(vocabulary.split_tokens.get(i))
+                    for i in range(len(vocabulary.tokens))
                 ],
                 tf.int64,
                 ragged_rank=1,
@@ -66,13 +74,14 @@ class PieceOffsets(tf.Module):
             )
 
     def single_spaces(self, texts: tf.RaggedTensor) -> tf.Tensor:
-        """What `" ".join(text.split())` keeps of cleaned texts: of white space the last
-        space before each word but the first.
+        """Marks the characters that `" ".join(text.split())` keeps.
+
+        Of white space it keeps the last space before each word except the first.
 
         Args:
-          texts: code points, int32 ragged [B, (n)].
+          texts: code points of cleaned texts, int32 ragged [B, (n)].
         Returns:
-          bool, one a code point.
+          bool [code points of all texts].
         """
         is_space = texts.flat_values == _SPACE
         rows = texts.value_rowids()
@@ -85,13 +94,17 @@ class PieceOffsets(tf.Module):
         after_word = letters.count_before(places) > letters.count_before(starts)
         return ~is_space | (before_word & after_word)
 
-    def of_parts(self, ids: tf.RaggedTensor, parts: tf.Tensor):
-        """For each part of pieces, letters of its piece from its start on, and after
-        it: int64; `_WHOLE` of those that were not split.
+    def of_parts(
+        self, ids: tf.RaggedTensor, parts: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Counts the letters of split tokens from the start of each part.
 
         Args:
-          ids: pieces, before they were split.
-          parts: int64, for each part the index of its piece.
+          ids: tokens, before they were split.
+          parts: int64, for each part the index of its token.
+        Returns:
+          for each part the number of letters from its start to the end of its token,
+          and after its own end, int64; `_WHOLE` for tokens that were not split.
         """
         if self._letters_left is None:
             whole = tf.fill(tf.shape(parts, tf.int64), tf.constant(_WHOLE, tf.int64))
@@ -99,46 +112,64 @@ class PieceOffsets(tf.Module):
         pairs = tf.gather(self._letters_left, ids.flat_values).flat_values
         return pairs[:, 0], pairs[:, 1]
 
-    def spans(self, text: tf.RaggedTensor, ids, starts, ends):
-        """Byte ranges of pieces -> ranges in the code points of all texts.
+    def spans(
+        self,
+        text: tf.RaggedTensor,
+        ids: tf.RaggedTensor,
+        starts: tf.RaggedTensor,
+        ends: tf.RaggedTensor,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Converts byte ranges of tokens to ranges of code points of all texts.
 
         Args:
           text: normalized code points, int32 ragged [B, (n)].
-          ids: int32 ragged [B, (pieces)].
-          starts, ends: ragged [B, (pieces)], half-open byte range of each in its text.
+          ids: int32 ragged [B, (tokens)].
+          starts, ends: ragged [B, (tokens)], half-open byte range of each in its text.
         Returns:
-          starts and ends, int64 [pieces of all texts]
+          starts and ends, int64 [tokens of all texts].
         """
         code_points = text.flat_values
         lengths = 1 + sum(
             tf.cast(code_points >= least, tf.int64) for least in (0x80, 0x800, 0x10000)
         )
         before = tf.concat([[0], tf.cumsum(lengths)], axis=0)
-        of_text = tf.gather(tf.gather(before, text.row_starts()), ids.value_rowids())
+        text_starts = tf.gather(
+            tf.gather(before, text.row_starts()), ids.value_rowids()
+        )
         start, end = (
             tf.searchsorted(
-                before, tf.cast(each.flat_values, tf.int64) + of_text, out_type=tf.int64
+                before,
+                tf.cast(places.flat_values, tf.int64) + text_starts,
+                out_type=tf.int64,
             )
-            for each in (starts, ends)
+            for places in (starts, ends)
         )
         if self._is_byte is not None:
-            # Only the last of the bytes that spell a character has its range.
+            # Of the bytes that spell a character only the last one has its range.
             last = _Places(end > start).next(tf.range(tf.size(end, tf.int64)))
             last = tf.minimum(last, tf.size(end, tf.int64) - 1)
             is_byte = tf.gather(self._is_byte, ids.flat_values)
             end = tf.where(is_byte, tf.gather(end, last), end)
         return start, end
 
-    def trim(self, text: tf.RaggedTensor, start, end, letters_from, letters_after):
-        """Ranges of pieces -> ranges of parts, without white space and dropped
+    def trim(
+        self,
+        text: tf.RaggedTensor,
+        start: tf.Tensor,
+        end: tf.Tensor,
+        letters_from: tf.Tensor,
+        letters_after: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Narrows ranges of tokens to their parts, without white space and dropped
         characters around them.
 
         Args:
           text: normalized code points, int32 ragged [B, (n)].
-          start, end: int64 [N], range of each part's piece in the code points of all.
-          letters_from, letters_after: as `of_parts` gives them.
+          start, end: int64 [N], range of each part's token in the code points of all
+            texts.
+          letters_from, letters_after: the results of `of_parts`.
         Returns:
-          starts and ends, int64 [N]; equal where nothing is left.
+          starts and ends, int64 [N]; equal if nothing is left.
         """
         kinds = self._kinds_of(text.flat_values)
         is_kept = (kinds & _IS_DROPPED) == 0
@@ -146,7 +177,7 @@ class PieceOffsets(tf.Module):
         letters = _Places(is_kept & ((kinds & _GOES_ON) == 0))
         first = letters.count_before(start)
         stop = letters.count_before(end)
-        # Counted from the end, where the digits and the comma are.
+        # Counted from the end, because there the digits and the comma are.
         part_start = letters.place(tf.maximum(stop - letters_from, first))
         part_end = tf.minimum(letters.place(stop - letters_after), end)
         start = tf.where(letters_from == _WHOLE, start, part_start)
@@ -156,12 +187,16 @@ class PieceOffsets(tf.Module):
         start = tf.where(first < stop, kept.place(first), end)
         return start, tf.where(first < stop, kept.place(stop - 1) + 1, end)
 
-    def whole_letters(self, characters: tf.RaggedTensor, first, last):
-        """Widens characters first..last, inclusive, to whole letters; half-open.
+    def whole_letters(
+        self, characters: tf.RaggedTensor, first: tf.Tensor, last: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Widens ranges of characters to whole letters, as `cleaning.whole_letters`.
 
         Args:
-          characters: code points of texts as given, int32 ragged [B, (n)].
-          first, last: int64 [N], places among those of all texts.
+          characters: code points of the given texts, int32 ragged [B, (n)].
+          first, last: int64 [N], places in those of all texts, both inclusive.
+        Returns:
+          half-open ranges: starts and ends, int64 [N].
         """
         kinds = self._kinds_of(characters.flat_values)
         size = tf.size(kinds, tf.int64)
@@ -178,52 +213,55 @@ class PieceOffsets(tf.Module):
             _Places(begins).next(last + 1),
         )
 
-    def _kinds_of(self, code_points):
+    def _kinds_of(self, code_points: tf.Tensor) -> tf.Tensor:
+        """Returns the kinds of code points, as bits."""
         pages = tf.gather(self._pages, code_points // _PAGE)
         return tf.gather(self._kinds, pages + code_points % _PAGE)
 
 
 class _Places:
-    """Looks up the places where something is true."""
+    """Looks up the places at which a condition is true."""
 
     def __init__(self, is_true: tf.Tensor):
-        """Args:
-        is_true: bool [N].
+        """Counts them.
+
+        Args:
+          is_true: bool [N].
         """
         size = tf.size(is_true, tf.int64)
         counts = tf.cumsum(tf.cast(is_true, tf.int64))
         self._counts = tf.concat([[0], counts], axis=0)
-        # One more for "none": the end.
+        # The end stands for "none".
         self._places = tf.concat([tf.where(is_true)[:, 0], [size]], axis=0)
 
-    def count_before(self, places):
-        """How many lie before each of the places, which may be 0 to N."""
+    def count_before(self, places: tf.Tensor) -> tf.Tensor:
+        """Returns how many lie before each of some places, from 0 to N."""
         return tf.gather(self._counts, places)
 
-    def place(self, numbers):
-        """The place of the number-th, counted from 0; N: there are not as many."""
+    def place(self, numbers: tf.Tensor) -> tf.Tensor:
+        """Returns the place of the number-th, from 0; N if there are not so many."""
         most = tf.size(self._places, tf.int64) - 1
         return tf.gather(self._places, tf.clip_by_value(numbers, 0, most))
 
-    def next(self, places):
-        """The first at or after each of the places; N: there is none."""
+    def next(self, places: tf.Tensor) -> tf.Tensor:
+        """Returns the first at or after each of some places; N if there is none."""
         return self.place(self.count_before(places))
 
-    def last(self, places):
-        """The last at or before each of the places, of which there must be one."""
+    def last(self, places: tf.Tensor) -> tf.Tensor:
+        """Returns the last at or before each of some places; there must be one."""
         return self.place(self.count_before(places + 1) - 1)
 
 
 def _kinds(
     characters: Sequence[str], normalized: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What each code point is, in pages so that most of Unicode shares one.
+    """Makes a table of the kinds of code points, in pages that are stored once.
 
     Args:
-      characters: those to look at.
-      normalized: what the vocabulary's normaliser makes of each.
+      characters: characters that may be of some kind.
+      normalized: the vocabulary's normalization of each.
     Returns:
-      first place of the page of each 256 code points, int32; and the kinds, int32.
+      the first place of the page of each 256 code points, int32; and the kinds, int32.
     """
     kinds = np.zeros(_CODE_POINTS, np.int32)
     for character, text in zip(characters, normalized, strict=True):
@@ -240,8 +278,8 @@ def _kinds(
 
 
 def _letters_left(parts: Sequence[str] | None) -> list[tuple[int, int]]:
-    """For each part how many letters there are from its start on, and after it."""
+    """Counts, for each part of a token, the letters from its start, and after it."""
     if parts is None:
         return [(_WHOLE, _WHOLE)]
-    letters = [len(part.replace("▁", "")) for part in parts]
+    letters = [len(part.replace(WORD_MARKER, "")) for part in parts]
     return [(sum(letters[i:]), sum(letters[i + 1 :])) for i in range(len(parts))]

@@ -37,7 +37,7 @@ def pack(
     if ids_b is None:
         segments = [ids_a]
         room = max_seq_length - packing.SPECIAL_TOKENS_OF_SINGLE
-        kept = (tf.minimum(ids_a.row_lengths(), room),)
+        kept: tuple[tf.Tensor, ...] = (tf.minimum(ids_a.row_lengths(), room),)
     else:
         segments = [ids_a, ids_b]
         room = max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR

@@ -1,119 +1,47 @@
-"""Text to vocabulary ids and back; the owner of text cleaning and of word starts.
+"""The tokenizer: text to token ids and back.
 
-    text -> each character cleaned -> lower case -> white space collapsed
-         -> split by SentencePiece or WordPiece -> digit-comma rule -> ids
+    text -> cleaned (cleaning.py) -> split by SentencePiece or WordPiece
+         -> digit-comma rule -> ids
 
-Cleaning looks at one character at a time, so a cleaned character always knows which
-original character it came from (`encode_with_offsets`), and the same rule can run as
-a table inside a TensorFlow graph (`tf_encode`).
-
-Two parts of this module live in files of their own and are imported only here:
-`tokenization_subwords.py` (the two kinds of vocabulary) and `tokenization_graph.py`
-(the TensorFlow face, loaded on first use so that data workers stay small).
-
-White space is collapsed after cleaning; the original does it before, which leaves
-double spaces where cleaning made some (a free-standing accent becomes a space). The
-vocabulary's own normaliser drops those, so the pieces are the same.
+`AlbertTokenizer` is the Python face; `tf_encode` gives the same ids in a TensorFlow
+graph (tokenizer_tf.py, loaded on first use so that data workers stay small).
 """
 
-import functools
-import re
-import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from albert_tf.files import digest
+from albert_tf.text.cleaning import TextCleaner, whole_letters
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
+from albert_tf.text.vocabulary import Vocabulary
 from albert_tf.text.wordpiece import WordPieceVocabulary
 
-# Stretches of text with characters that cleaning may change. Dashes and curly quotes,
-# common in English, are left out as no rule touches them; single spaces between words
-# of other scripts are taken along, since few long stretches are faster than many.
-_NOT_ASCII = re.compile(r"[^\x00-\x7f–—‘’“”]+(?: [^\x00-\x7f]+)*")
-_NOT_PRINTABLE_ASCII = re.compile(r"[^\t\n\r\x20-\x7e–—‘’“”]+")
-_WORD = re.compile(r"\S+")
+if TYPE_CHECKING:
+    import tensorflow as tf
 
-
-def _clean_for_sentencepiece(character: str, strip_accents: bool) -> str:
-    """Cleans one character as the original ALBERT does before SentencePiece.
-
-    With `strip_accents`: compatibility decomposition (NFKD) without the combining
-    marks. Without: NFKC of the character alone, so "ö" and "が" stay, full-width
-    letters still become ordinary ones, and no combining mark is lost; a letter and
-    a mark that come as two characters are left for the vocabulary's own normaliser
-    to compose (nmt_nfkc, SentencePiece's default, does).
-    """
-    if "\ud800" <= character <= "\udfff":  # half of a broken surrogate pair
-        return "\ufffd"
-    if strip_accents:
-        decomposed = unicodedata.normalize("NFKD", character)
-        cleaned = "".join(c for c in decomposed if not unicodedata.combining(c))
-    else:
-        cleaned = unicodedata.normalize("NFKC", character)
-    return "".join(" " if c.isspace() else c for c in cleaned)
-
-
-def _clean_for_wordpiece(character: str, strip_accents: bool) -> str:
-    """Cleans one character as BERT does before WordPiece.
-
-    Control and format characters go, white space becomes a space. With
-    `strip_accents`: canonical decomposition (NFD) without non-spacing marks.
-    Without: the character as it is.
-    """
-    if character in "\t\n\r":
-        return " "
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs") or character == "\ufffd":
-        return ""
-    if character.isspace():
-        return " "
-    if not strip_accents:
-        return character
-    decomposed = unicodedata.normalize("NFD", character)
-    return "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
-
-
-class _CharacterTexts(dict):
-    """Code point -> that character cleaned; filled as characters are met.
-
-    Capital sigma keeps its case: how it is lowered depends on its neighbours.
-    """
-
-    def __init__(self, clean: Callable[[str], str], lower_case: bool):
-        super().__init__()
-        self._clean = clean
-        self._lower_case = lower_case
-
-    def clean(self, character: str) -> str:
-        cleaned = self._clean(character)
-        if self._lower_case:
-            cleaned = "".join(c if c == "Σ" else c.lower() for c in cleaned)
-        return cleaned
-
-    def __missing__(self, code_point: int) -> str:
-        self[code_point] = cleaned = self.clean(chr(code_point))
-        return cleaned
+    from albert_tf.text.tokenizer_tf import GraphTokenizer
 
 
 class AlbertTokenizer:
-    """Splits text into the pieces of one vocabulary.
+    """Splits text into the tokens of one vocabulary.
 
-    Pickles to its settings and vocabulary, so worker processes need no file.
+    It pickles together with its vocabulary, so worker processes need no file.
 
     Attributes:
-      vocab_size: number of pieces, V.
-      pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special pieces. They never
-        come out of text: a literal "[SEP]" is split like any other text.
-      word_start_table: np.bool_ [V], whether a piece starts a word. With SentencePiece
-        a piece does if it carries the "▁" marker, is punctuation or symbols only, or
-        begins with a letter of a script that puts no spaces between words (Chinese,
-        Japanese, Thai, ...); unknown and byte pieces go on with the word before. With
-        WordPiece a piece does if it does not begin with "##". The original calls
-        every piece outside a-z a word, which leaves other languages without
-        whole-word masking.
-      ordinary_ids: np.int32, ids that may stand in for a masked piece: no control,
-        unknown, unused or byte pieces, and of WordPiece neither bracketed names nor
+      vocab_size: number of tokens, V.
+      pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special tokens. Text never
+        becomes one of them: a literal "[SEP]" is split like any other text.
+      word_start_table: np.bool_ [V], true for tokens that start a word. A SentencePiece
+        token does if it has the "▁" marker, is punctuation or symbols only, or begins
+        with a letter of a script without spaces between words (Chinese, Japanese, Thai,
+        ...); unknown and byte tokens continue the word before them. A WordPiece token
+        does if it does not begin with "##". In the original every token outside a-z
+        starts a word, which leaves other languages without whole-word masking.
+      ordinary_ids: np.int32, ids that may replace a masked token at random: no control,
+        unknown, unused or byte tokens, and of WordPiece no names in brackets and no
         Chinese characters marked "##", which text never becomes.
     """
 
@@ -129,12 +57,12 @@ class AlbertTokenizer:
         Args:
           spm_model_file: a SentencePiece model (`.model`).
           vocab_file: a WordPiece vocabulary, one token a line. Exactly one of the two.
-          lower_case: whether letters are lower-cased.
-          strip_accents: whether combining marks are dropped ("schön" -> "schon"), as
-            the original always does.
+          lower_case: lower-case letters.
+          strip_accents: drop combining marks ("schön" -> "schon"), as the original
+            always does.
         Raises:
-          ValueError: none or both files given, a file of the wrong kind, or one that
-            lacks a special piece.
+          ValueError: none or both files are given, or a file is of the wrong kind or
+            lacks a special token.
           OSError: the file cannot be read.
         """
         if bool(spm_model_file) == bool(vocab_file):
@@ -142,29 +70,24 @@ class AlbertTokenizer:
                 "Give exactly one of spm_model_file and vocab_file. Received "
                 f"{spm_model_file!r} and {vocab_file!r}."
             )
-        path = Path(spm_model_file or vocab_file)
+        path = Path(spm_model_file or vocab_file or "")
         content = _read(path)
+        self._vocabulary: Vocabulary
         if spm_model_file:
             self._vocabulary = SentencePieceVocabulary(path, content)
-            self._needs_cleaning = _NOT_ASCII
-            clean = _clean_for_sentencepiece
+            self._cleaner = TextCleaner.for_sentencepiece(lower_case, strip_accents)
         else:
             self._vocabulary = WordPieceVocabulary(path, content)
-            self._needs_cleaning = _NOT_PRINTABLE_ASCII
-            clean = _clean_for_wordpiece
-        self._character_texts = _CharacterTexts(
-            functools.partial(clean, strip_accents=strip_accents), lower_case
-        )
-        self._lower_case = lower_case
+            self._cleaner = TextCleaner.for_wordpiece(lower_case, strip_accents)
         self._metadata = {
             "vocabulary_sha256": digest(content),
-            "vocab_size": len(self._vocabulary.pieces),
+            "vocab_size": len(self._vocabulary.tokens),
             "lower_case": lower_case,
             "strip_accents": strip_accents,
         }
-        self._piece_ids = {p: i for i, p in enumerate(self._vocabulary.pieces)}
-        self._graph_tokenizer = None
-        self.vocab_size = len(self._vocabulary.pieces)
+        self._token_ids = {token: i for i, token in enumerate(self._vocabulary.tokens)}
+        self._graph_tokenizer: GraphTokenizer | None = None
+        self.vocab_size = len(self._vocabulary.tokens)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             self._vocabulary.special_ids
         )
@@ -182,126 +105,112 @@ class AlbertTokenizer:
             )
         return cls(path, lower_case=lower_case, strip_accents=strip_accents)
 
-    def __getstate__(self) -> dict:
-        # TensorFlow objects do not pickle; they are rebuilt on first use.
+    def __getstate__(self) -> dict[str, Any]:
+        # TensorFlow objects do not pickle; they are built again on first use.
         return self.__dict__ | {"_graph_tokenizer": None}
 
-    def metadata(self) -> dict[str, str | int | bool]:
-        """What records and checkpoints must agree on; fit for JSON."""
+    def metadata(self) -> dict[str, Any]:
+        """Returns the JSON values that records and checkpoints must agree in."""
         return dict(self._metadata)
 
     def normalize(self, text: str) -> str:
-        """The text as the vocabulary gets to see it: cleaned, cased, collapsed."""
-        return " ".join(self._clean(text).split())
+        """Returns the text that the vocabulary splits: cleaned, cased, collapsed."""
+        return self._cleaner.normalize(text)
 
     def tokenize(self, text: str) -> list[str]:
-        """Pieces of a text. For people: an unknown stretch of text may read like any
-        piece, even like "[SEP]", so never look ids up from these; use `encode`."""
+        """Returns the tokens of a text, for people to read.
+
+        An unknown stretch of text may read like any token, even like "[SEP]". So do not
+        look up ids of these tokens; use `encode`.
+        """
         return self._vocabulary.tokenize(self.normalize(text))
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without [CLS] and [SEP] (`packing.py` adds them)."""
+        """Returns the ids of a text, without [CLS] and [SEP] (see packing.py)."""
         return self._vocabulary.encode(self.normalize(text))
 
     def encode_batch(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
-        """Ids of many texts, the fast path; `threads` share the SentencePiece part."""
+        """Returns the ids of many texts: the fast way.
+
+        Args:
+          texts: the texts.
+          threads: number of threads that SentencePiece uses.
+        """
         return self._vocabulary.encode_batch(
             [self.normalize(text) for text in texts], threads
         )
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Ids of a text and where each piece stands in it, in linear time.
+        """Returns the ids of a text and each token's place in it, in linear time.
 
         Returns:
           ids, equal to `encode(text)`; and for each a half-open range of characters
-          of `text` as given, without white space around it. Ranges hold whole
-          letters: the pieces of "½" all get the range of "½", and a range takes in
-          combining marks that belong to its first or last letter. A lone "▁" has an
-          empty range.
+          of the given `text`, without white space around it. Ranges are whole letters:
+          the tokens of "½" all get the range of "½", and a range includes combining
+          marks that belong to its first or last letter. A lone "▁" has an empty range.
         """
         ids, spans = self._vocabulary.encode_with_spans(self.normalize(text))
-        origins = self._origins(text)
+        origins = self._cleaner.origins(text)
         offsets = []
         for start, end in spans:
             if start == end:
                 position = origins[start] if start < len(origins) else len(text)
                 offsets.append((position, position))
             else:
-                offsets.append(_whole_letters(text, origins[start], origins[end - 1]))
+                offsets.append(whole_letters(text, origins[start], origins[end - 1]))
         return ids, offsets
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, cleaned and cased as `normalize` left it; unknown pieces come
-        out as the vocabulary's sign for them."""
-        return self._vocabulary.decode([int(each) for each in ids])
+        """Returns the text of ids, cleaned and cased as by `normalize`.
 
-    def id_to_token(self, piece_id: int) -> str:
-        """The piece an id stands for.
+        Unknown tokens become the vocabulary's sign for them.
+        """
+        return self._vocabulary.decode([int(token_id) for token_id in ids])
+
+    def id_to_token(self, token_id: int) -> str:
+        """Returns the token of an id.
 
         Raises:
           ValueError: the id is not in [0, V).
         """
-        if not 0 <= piece_id < self.vocab_size:
+        if not 0 <= token_id < self.vocab_size:
             raise ValueError(
-                f"Piece ids are in [0, {self.vocab_size}). Received {piece_id}: "
+                f"Token ids are in [0, {self.vocab_size}). Received {token_id}: "
                 "was it made with another vocabulary?"
             )
-        return self._vocabulary.pieces[piece_id]
+        return self._vocabulary.tokens[token_id]
 
-    def token_to_id(self, piece: str) -> int:
-        """The id of a piece of the vocabulary; `unk_id` if there is no such piece."""
-        return self._piece_ids.get(piece, self.unk_id)
+    def token_to_id(self, token: str) -> int:
+        """Returns the id of a token; `unk_id` if the vocabulary has no such token."""
+        return self._token_ids.get(token, self.unk_id)
 
-    def starts_word(self, piece_id: int) -> bool:
-        """Whether a piece starts a word; see `word_start_table`."""
-        return bool(self.word_start_table[piece_id])
+    def starts_word(self, token_id: int) -> bool:
+        """True if a token starts a word; see `word_start_table`."""
+        return bool(self.word_start_table[token_id])
 
-    def tf_encode(self, texts):
-        """`encode_batch` as TensorFlow ops, eagerly or inside a graph or `tf.data`.
+    def tf_encode(self, texts: "tf.Tensor | Sequence[str]") -> "tf.RaggedTensor":
+        """Encodes texts with TensorFlow ops: eagerly, in a graph or in `tf.data`.
 
         Args:
           texts: string [B], UTF-8; an invalid byte counts as U+FFFD.
         Returns:
-          int32 ragged [B, (pieces)], equal to the Python face on every text.
+          int32 ragged [B, (tokens)], equal to `encode_batch`.
         Raises:
-          ValueError: texts are not a batch, that is, not of rank 1.
+          ValueError: the texts are not a batch, that is, not of rank 1.
         """
         return self.graph_tokenizer()(texts)
 
-    def graph_tokenizer(self):
-        """The `tf.Module` behind `tf_encode`.
+    def graph_tokenizer(self) -> "GraphTokenizer":
+        """Returns the `tf.Module` behind `tf_encode`.
 
-        A module that is exported with this tokenizer must hold it as an attribute:
-        the vocabulary is a resource that TensorFlow has to track.
+        A module that is exported with this tokenizer must hold it as an attribute,
+        because the vocabulary is a resource that TensorFlow has to track.
         """
         if self._graph_tokenizer is None:
             from albert_tf.text.tokenizer_tf import GraphTokenizer
 
-            self._graph_tokenizer = GraphTokenizer(
-                self._character_texts.clean, self._lower_case, self._vocabulary
-            )
+            self._graph_tokenizer = GraphTokenizer(self._cleaner, self._vocabulary)
         return self._graph_tokenizer
-
-    def _clean(self, text: str) -> str:
-        """Cleans and lower-cases, white space as it comes."""
-        cleaned = self._needs_cleaning.sub(
-            lambda match: match.group().translate(self._character_texts), text
-        )
-        return cleaned.lower() if self._lower_case else cleaned
-
-    def _origins(self, text: str) -> list[int]:
-        """For each character of `normalize(text)`, its index in `text`."""
-        if self._needs_cleaning.search(text):
-            lengths = [len(self._character_texts[ord(c)]) for c in text]
-            indices = np.repeat(np.arange(len(text)), lengths).tolist()
-        else:
-            indices = range(len(text))
-        origins = []
-        for word in _WORD.finditer(self._clean(text)):
-            if origins:
-                origins.append(indices[word.start() - 1])  # the space before the word
-            origins.extend(indices[word.start() : word.end()])
-        return origins
 
 
 def is_wordpiece_file(path: str | Path) -> bool:
@@ -311,6 +220,7 @@ def is_wordpiece_file(path: str | Path) -> bool:
 
 
 def _read(path: Path) -> bytes:
+    """Reads a vocabulary file."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -318,17 +228,3 @@ def _read(path: Path) -> bytes:
     if not content:
         raise ValueError(f"The vocabulary file {path} is empty.")
     return content
-
-
-def _whole_letters(text: str, first: int, last: int) -> tuple[int, int]:
-    """Widens characters first..last, inclusive, to whole letters; half-open range."""
-
-    def is_mark(index: int) -> bool:
-        return unicodedata.category(text[index]).startswith("M")
-
-    while first > 0 and is_mark(first) and not text[first - 1].isspace():
-        first -= 1
-    end = last + 1
-    while end < len(text) and is_mark(end):
-        end += 1
-    return first, end

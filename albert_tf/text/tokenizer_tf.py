@@ -1,8 +1,8 @@
-"""The TensorFlow face of `tokenization.py`, which alone imports this.
+"""The tokenizer in a TensorFlow graph: `tokenizer.py`'s TensorFlow twin.
 
-Cleaning runs as a table from code points to code points, made from the Python rule.
-TensorFlow's own normalisation and lower-casing follow other versions of Unicode than
-Python does (and lower "Σ" and "İ" differently), so they would disagree with it.
+Cleaning is a table from code points to code points, made from the Python rule.
+TensorFlow's own normalization and lower-casing follow other versions of Unicode than
+Python does (and lower "Σ" and "İ" differently), so they would give other tokens.
 """
 
 import unicodedata
@@ -10,8 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_text as tf_text
 
-from albert_tf.text.offsets_tf import PieceOffsets
+from albert_tf.text.cleaning import TextCleaner
+from albert_tf.text.offsets_tf import TokenOffsets
+from albert_tf.text.sentencepiece import SentencePieceVocabulary
+from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.text.wordpiece import WordPieceVocabulary
 
 _CODE_POINTS = 0x110000
 _PAGE = 256
@@ -19,65 +24,65 @@ _KEEP = -1  # in a table of rows: the value stays as it is
 
 
 class GraphTokenizer(tf.Module):
-    """string [B] -> int32 ragged [B, (pieces)]."""
+    """Encodes texts: string [B] -> int32 ragged [B, (tokens)]."""
 
-    def __init__(self, clean: Callable[[str], str], lower_case: bool, vocabulary):
+    def __init__(self, cleaner: TextCleaner, vocabulary: Vocabulary):
         """Builds the tables; takes a fraction of a second.
 
         Args:
-          clean: the cleaned text of one character; capital sigma keeps its case.
-          lower_case: whether capital sigma is to be lowered, which needs its context.
-          vocabulary: see `tokenization_subwords.py`.
+          cleaner: the rule of text cleaning.
+          vocabulary: splits the cleaned text.
         """
         super().__init__(name="tokenizer")
         with tf.init_scope():
-            page_rows, cleaned_rows = _character_table(clean)
+            page_rows, cleaned_rows = _character_table(cleaner.clean_character)
             self._page_rows = tf.constant(page_rows)
             self._cleaned_rows = _rows(cleaned_rows)
-            self._final_sigma = _final_sigma_pattern() if lower_case else None
-            self._subwords = vocabulary.graph_model()
+            self._final_sigma = _final_sigma_pattern() if cleaner.lower_case else None
+            self._splitter = _splitter(vocabulary)
             self._expansions = None
             if vocabulary.expansions:
-                ids = range(len(vocabulary.pieces))
+                ids = range(len(vocabulary.tokens))
                 self._expansions = _rows(
                     vocabulary.expansions.get(i, [_KEEP]) for i in ids
                 )
         self._vocabulary = vocabulary
-        self._offsets = self._spelled_out = None
+        self._offsets: TokenOffsets | None = None
+        self._spelled_out: tuple[tf.Tensor, tf.RaggedTensor] | None = None
 
-    def __call__(self, texts) -> tf.RaggedTensor:
-        ids = self._subwords.tokenize(self.normalize(_batch(texts)))
+    def __call__(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
+        ids = self._splitter.tokenize(self.normalize(_batch(texts)))
         return self._expand(ids)[0]
 
     def encode_with_offsets(
-        self, texts
+        self, texts: tf.Tensor | Sequence[str]
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """`AlbertTokenizer.encode_with_offsets` of each of the texts, string [B].
+        """Encodes texts, string [B], as `AlbertTokenizer.encode_with_offsets`.
 
-        Equal on every text, but where symbols of several letters that a SentencePiece
-        vocabulary's user defined overlap ("--" in "---"): a range beside one that is
-        cut may be off by what is left of it. The released vocabularies have none.
+        The results are equal, with one exception: user-defined symbols of several
+        letters that overlap ("--" in "---"). If the splitter cuts one of them, a range
+        next to it may be off by its rest. The released vocabularies have no such
+        symbols.
 
         Returns:
-          ids, starts and ends, int32 ragged [B, (pieces)] each; half-open ranges of
-          characters of the text as given, in which an invalid byte is one character.
+          ids, starts and ends, int32 ragged [B, (tokens)] each; half-open ranges of
+          characters of the given text, in which an invalid byte is one character.
         """
         if self._offsets is None:
             with tf.init_scope():
-                self._make_offsets()
+                self._offsets = self._make_offsets()
+        offsets = self._offsets
         characters = tf.strings.unicode_decode(_batch(texts), "UTF-8")
-        text, origins = self._normalize_with_origins(characters)
-        ids, *ranges = self._subwords.tokenize_with_offsets(
+        text, origins = self._normalize_with_origins(characters, offsets)
+        ids, *ranges = self._splitter.tokenize_with_offsets(
             tf.strings.unicode_encode(text, "UTF-8")
         )
-        expanded, pieces = self._expand(ids)
+        expanded, tokens = self._expand(ids)
         start, end = (
-            tf.gather(each, pieces) for each in self._offsets.spans(text, ids, *ranges)
+            tf.gather(places, tokens) for places in offsets.spans(text, ids, *ranges)
         )
-        start, end = self._offsets.trim(
-            text, start, end, *self._offsets.of_parts(ids, pieces)
-        )
-        # Of the end of a text: that of the text as given.
+        start, end = offsets.trim(text, start, end, *offsets.of_parts(ids, tokens))
+        # The end of a normalized text stands for the end of the given text.
         rows = expanded.value_rowids()
         is_end = end == tf.gather(text.row_limits(), rows)
         origins = tf.concat([origins, [0]], axis=0)
@@ -87,27 +92,31 @@ class GraphTokenizer(tf.Module):
             tf.gather(origins, end),
         )
         last = tf.maximum(end - 1, 0)
-        first, stop = self._offsets.whole_letters(
+        first, stop = offsets.whole_letters(
             characters,
             tf.gather(origins, tf.minimum(start, last)),
             tf.gather(origins, last),
         )
-        of_text = tf.gather(characters.row_starts(), rows)
+        text_starts = tf.gather(characters.row_starts(), rows)
         starts, ends = (
-            tf.cast(tf.where(start < end, filled, place) - of_text, tf.int32)
+            tf.cast(tf.where(start < end, filled, place) - text_starts, tf.int32)
             for filled in (first, stop)
         )
         return expanded, expanded.with_values(starts), expanded.with_values(ends)
 
     def normalize(self, texts: tf.Tensor) -> tf.Tensor:
-        """`AlbertTokenizer.normalize` of each of the texts, string [B]."""
+        """Normalizes texts, string [B], as `AlbertTokenizer.normalize`."""
         characters = tf.strings.unicode_decode(texts, "UTF-8")
         cleaned = self._clean(characters)[0]
         return tf.strings.strip(tf.strings.regex_replace(cleaned, " +", " "))
 
     def _clean(self, characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cleans and lower-cases, white space as it comes; and for each character of
-        all cleaned texts the index of the one that it came from."""
+        """Cleans and lower-cases texts; white space stays as it comes.
+
+        Returns:
+          string [B]; and for each character of all cleaned texts the index of the one
+          that it comes from, int64.
+        """
         code_points = characters.flat_values
         rows = tf.gather(self._page_rows, code_points // _PAGE) + code_points % _PAGE
         cleaned, origins = _replace_each(characters, rows, self._cleaned_rows)
@@ -117,16 +126,22 @@ class GraphTokenizer(tf.Module):
             cleaned = tf.strings.regex_replace(cleaned, "Σ", "σ")
         return cleaned, origins
 
-    def _normalize_with_origins(self, characters: tf.RaggedTensor):
-        """Code points of normalized texts, int32 ragged [B, (n)], and where each comes
-        from among the characters of all texts, int64."""
+    def _normalize_with_origins(
+        self, characters: tf.RaggedTensor, offsets: TokenOffsets
+    ) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Normalizes texts, given as code points.
+
+        Returns:
+          code points, int32 ragged [B, (n)]; and for each the index of the character
+          that it comes from, among those of all texts, int64.
+        """
         cleaned, origins = self._clean(characters)
         cleaned = tf.strings.unicode_decode(cleaned, "UTF-8")
-        kept = self._offsets.single_spaces(cleaned)
+        kept = offsets.single_spaces(cleaned)
         text = tf.ragged.boolean_mask(cleaned, cleaned.with_values(kept))
         origins = tf.boolean_mask(origins, kept)
         if self._spelled_out is not None:
-            # So that no piece ends inside of what one character becomes.
+            # So that no token ends within the letters that spell one character.
             page_rows, table = self._spelled_out
             code_points = text.flat_values
             rows = tf.gather(page_rows, code_points // _PAGE) + code_points % _PAGE
@@ -135,20 +150,34 @@ class GraphTokenizer(tf.Module):
         return text, origins
 
     def _expand(self, ids: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """The digit-comma rule; and for each id the index of the one it came from."""
+        """Applies the digit-comma rule.
+
+        Returns:
+          ids; and for each the index of the one that it comes from, int64.
+        """
         if self._expansions is None:
             return ids, tf.range(tf.size(ids.flat_values, tf.int64))
         return _replace_each(ids, ids.flat_values, self._expansions)
 
-    def _make_offsets(self) -> None:
-        self._offsets = PieceOffsets(self._vocabulary, _assigned_characters())
-        spelled_out = self._offsets.spelled_out
+    def _make_offsets(self) -> TokenOffsets:
+        offsets = TokenOffsets(self._vocabulary, _assigned_characters())
+        spelled_out = offsets.spelled_out
         if spelled_out:
             page_rows, rows = _character_table(lambda c: spelled_out.get(c, c))
             self._spelled_out = tf.constant(page_rows), _rows(rows)
+        return offsets
 
 
-def _batch(texts) -> tf.Tensor:
+def _splitter(vocabulary: Vocabulary) -> tf_text.TokenizerWithOffsets:
+    """Returns the tensorflow-text tokenizer of a vocabulary."""
+    if isinstance(vocabulary, WordPieceVocabulary):
+        return vocabulary.splitter().model
+    assert isinstance(vocabulary, SentencePieceVocabulary)
+    return tf_text.SentencepieceTokenizer(vocabulary.model_proto(), out_type=tf.int32)
+
+
+def _batch(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:
+    """Converts texts to a tensor and checks its rank."""
     texts = tf.convert_to_tensor(texts, tf.string)
     if texts.shape.rank != 1:
         raise ValueError(
@@ -161,11 +190,15 @@ def _batch(texts) -> tf.Tensor:
 def _replace_each(
     sequences: tf.RaggedTensor, rows: tf.Tensor, table: tf.RaggedTensor
 ) -> tuple[tf.RaggedTensor, tf.Tensor]:
-    """Replaces each value of [B, (n)] by row `rows[i]` of a table, in place.
+    """Replaces each value of some sequences by a row of a table.
 
+    Args:
+      sequences: int32 ragged [B, (n)].
+      rows: for each value of all sequences, its row in the table.
+      table: int32 ragged; `_KEEP` in a row stands for the value itself.
     Returns:
-      the same with its replacements; and for each of them the index of the value, among
-      those of all sequences, int64.
+      the sequences with replacements; and for each value of these the index of the
+      value that it comes from, among those of all sequences, int64.
     """
     replacements = tf.gather(table, rows)
     origins = replacements.value_rowids()
@@ -180,6 +213,7 @@ def _replace_each(
 
 
 def _rows(rows: Iterable[Sequence[int]]) -> tf.RaggedTensor:
+    """Makes an int32 ragged tensor of rows."""
     rows = list(rows)
     return tf.RaggedTensor.from_row_lengths(
         tf.constant(np.concatenate(rows), tf.int32), [len(row) for row in rows]
@@ -189,10 +223,12 @@ def _rows(rows: Iterable[Sequence[int]]) -> tf.RaggedTensor:
 def _character_table(
     clean: Callable[[str], str],
 ) -> tuple[np.ndarray, list[Sequence[int]]]:
-    """Rows of replacement code points, in pages so that most of Unicode shares one.
+    """Makes a table of replacement code points, in pages of 256 code points.
+
+    Most of Unicode shares the page of characters that stay as they are.
 
     Returns:
-      first row of the page of each 256 code points, int32; and the rows.
+      the first row of each page, int32; and the rows.
     """
     changed: dict[int, list[int]] = {}
     for character in _assigned_characters():
@@ -209,17 +245,18 @@ def _character_table(
 
 
 def _assigned_characters() -> Iterable[str]:
-    """Characters that some rule may touch: no unassigned, private or surrogate ones."""
+    """Yields characters that a rule may change: all but unassigned, private and
+    surrogate ones."""
     for character in map(chr, range(_CODE_POINTS)):
         if unicodedata.category(character) not in ("Cn", "Co", "Cs"):
             yield character
 
 
 def _final_sigma_pattern() -> str:
-    """Matches a capital sigma that ends its word, for RE2, as `str.lower` sees it.
+    """Returns an RE2 pattern for a capital sigma at the end of a word.
 
-    Unicode's rule: a cased letter before it and none after, looking past characters
-    that do not matter to case. The classes are read off `str.lower` itself.
+    Unicode's rule: a cased letter stands before it and none after it, ignoring
+    characters that do not matter to case. The classes come from `str.lower` itself.
     """
     cased, cased_or_ignorable = [], []
     for character in _assigned_characters():
@@ -228,12 +265,12 @@ def _final_sigma_pattern() -> str:
         if f"A{character}Σ".lower().endswith("ς"):
             cased_or_ignorable.append(ord(character))
     ignorable = sorted(set(cased_or_ignorable) - set(cased))
-    cased, inside, ignorable = map(_ranges, (cased, cased_or_ignorable, ignorable))
-    return f"([{cased}][{inside}]*)Σ([{ignorable}]*)([^{inside}]|$)"
+    inside = _ranges(cased_or_ignorable)
+    return f"([{_ranges(cased)}][{inside}]*)Σ([{_ranges(ignorable)}]*)([^{inside}]|$)"
 
 
 def _ranges(code_points: Iterable[int]) -> str:
-    """Sorted code points as the inside of an RE2 character class."""
+    """Formats sorted code points as the inside of an RE2 character class."""
     code_points = np.fromiter(code_points, np.int64)
     breaks = np.flatnonzero(np.diff(code_points) != 1) + 1
     runs = np.split(code_points, breaks)

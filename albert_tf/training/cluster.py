@@ -157,7 +157,8 @@ def wait_for_workers(
     except OSError as error:
         raise OSError(
             f"Port {port} of this worker in TF_CONFIG ({job} {index}, {own}) cannot be "
-            f"opened ({os.strerror(error.errno)}): stop what uses it, or give another."
+            f"opened ({error.strerror}): stop the process that uses it, or give "
+            "another port."
         ) from error
     with server:
         missing = {address for address in others if not _answers(address)}

@@ -126,7 +126,8 @@ def select(members: Sequence[Predictions], metrics: Metrics, metric: str) -> lis
     Returns:
       Indices of different models, in the order of their choice.
     """
-    chosen, best = [], -np.inf
+    chosen: list[int] = []
+    best = -np.inf
     while len(chosen) < len(members):
         rest = [index for index in range(len(members)) if index not in chosen]
         values = [

@@ -31,6 +31,8 @@ class Trainer(orbit.StandardTrainer):
         were not finite.
     """
 
+    train_dataset: Any
+
     def __init__(self, job: Job, model: tf_keras.Model, optimizer: optimization.AdamW):
         """Prepares the step; opens no data. Call it in the strategy's scope.
 
@@ -57,11 +59,13 @@ class Trainer(orbit.StandardTrainer):
         )
         self.global_step = optimizer.iterations
         self._means = _mean_metrics([*job.task.losses, "gradient_norm", "skipped"])
-        self._input_seconds = None
+        # Made at the first loop, outside the strategy's scope, so it stays on the host.
+        self._input_seconds: Any = None
         self.train_seconds = tf.Variable(0.0, trainable=False)
         self.skipped_in_a_row = _counter()
         self.longest_skip = _counter()
-        self._began = None
+        # The clock and the step at which a loop began.
+        self._began = (0.0, 0)
         super().__init__(train_dataset=None)
 
     @property
@@ -85,7 +89,6 @@ class Trainer(orbit.StandardTrainer):
     def train_loop_begin(self) -> None:
         """Starts the clock; the first time, opens the data at the current step."""
         if self.train_dataset is None:
-            # Made outside the strategy's scope, so it stays on the host.
             self._input_seconds = tf.Variable(0.0, dtype=tf.float64)
             first_step = int(self.global_step.numpy())
             self.train_dataset = self._strategy.distribute_datasets_from_function(

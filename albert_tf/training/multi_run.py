@@ -163,7 +163,7 @@ def _evaluate_and_store(
     evaluations = evaluation.evaluate_splits(
         job.task, job.model_config, job.train_config, checkpoint, splits, strategy
     )
-    predictions = {
+    predictions: dict[str, Predictions] = {
         name: stored_predictions.complete(evaluated.predictions, splits[name])
         for name, evaluated in evaluations.items()
     }

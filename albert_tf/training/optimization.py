@@ -7,6 +7,7 @@ each core), and the learning rate is 0 before `start_warmup_step` (there it is
 negative).
 """
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from albert_tf.config import OptimizerConfig
 _NO_DECAY = re.compile("LayerNorm|layer_norm|bias")
 
 
+@tf_keras.utils.register_keras_serializable(package="albert_tf", name="schedule")
 class _Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up over a polynomial decay that starts at step 0.
 
@@ -46,7 +48,11 @@ class _Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
         return rate
 
     def get_config(self) -> dict[str, Any]:
-        return {"config": self._config}
+        return dataclasses.asdict(self._config)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "_Schedule":
+        return cls(OptimizerConfig(**config))
 
 
 def learning_rate(config: OptimizerConfig) -> Callable[[int | tf.Tensor], tf.Tensor]:
@@ -86,6 +92,7 @@ def create_optimizer(config: OptimizerConfig) -> "AdamW":
     return {"lamb": LAMB, "adamw": AdamW}[config.optimizer](config)
 
 
+@tf_keras.utils.register_keras_serializable(package="albert_tf")
 class AdamW(tf_keras.optimizers.Optimizer):
     """Adam without bias correction, with decoupled weight decay."""
 
@@ -162,8 +169,15 @@ class AdamW(tf_keras.optimizers.Optimizer):
         return 1.0
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments."""
-        return {"config": self._config}
+        """The configuration as JSON values, with which Keras saves a model."""
+        return dataclasses.asdict(self._config)
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> "AdamW":
+        """Builds the optimizer that `get_config` describes."""
+        return cls(OptimizerConfig(**config))
 
 
 def _update_mean(mean: tf.Variable, value: tf.Tensor, weight: tf.Tensor) -> None:
@@ -171,6 +185,7 @@ def _update_mean(mean: tf.Variable, value: tf.Tensor, weight: tf.Tensor) -> None
     mean.assign((1 - weight) * mean + weight * value)
 
 
+@tf_keras.utils.register_keras_serializable(package="albert_tf")
 class LAMB(AdamW):
     """AdamW whose steps are scaled to the variable's norm (You et al. 2019)."""
 

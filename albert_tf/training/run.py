@@ -89,9 +89,7 @@ def run(
         if job.train_rows:
             results = _train(job, strategy, session, best, signals, on_loop_end)
         if job.eval_rows and results["status"] != RunStatus.PREEMPTED:
-            results |= session.evaluate()
-            report = best.report() if job.train_rows else None
-            results |= {"best": report} if report else {}
+            results |= _evaluate(job, session, best)
         settings = identity.run_settings(job, strategy.num_replicas_in_sync)
         results = {"global_step": session.step, **results, "settings": settings}
         if chief:
@@ -158,6 +156,12 @@ def _train(
                 status = _keep_best(job, strategy, session, best)
     session.save()
     return {"status": (status or RunStatus.FINISHED).value, "train": report}
+
+
+def _evaluate(job: Job, session: Session, best: BestWeights) -> dict[str, Any]:
+    """Metrics of the current weights, and `best`, the report of the best ones."""
+    best_report = best.report() if job.train_rows else None
+    return {**session.evaluate(), **({"best": best_report} if best_report else {})}
 
 
 def _end_of_loop(step: int, job: Job) -> int:

@@ -50,9 +50,11 @@ class Session:
             )
         optimizer = optimization.create_optimizer(job.optimizer_config)
         optimizer.build(self.model.trainable_variables)
-        self._trainer = trainer = evaluator = None
+        evaluator = None
+        self._trainer: Trainer | None = None
         if job.train_rows:
-            self._trainer = trainer = Trainer(job, self.model, optimizer)
+            self._trainer = Trainer(job, self.model, optimizer)
+        trainer = self._trainer
         if job.eval_rows:
             evaluator = Evaluator(job.task, self.model, job.eval_rows, config)
         checkpoint = run_checkpoints.training_checkpoint(
@@ -86,7 +88,7 @@ class Session:
     @property
     def train_seconds(self) -> float:
         """Seconds spent in training steps, those before a resumption included."""
-        return float(self._trainer.train_seconds.numpy())
+        return float(self._trainer.train_seconds.numpy()) if self._trainer else 0.0
 
     def train(self, last_step: int) -> dict[str, float]:
         """One loop of steps, up to `last_step`.
@@ -97,7 +99,8 @@ class Session:
           ValueError: too many gradients in a row were not finite.
         """
         self._controller.train(last_step, checkpoint_at_completion=False)
-        if self._trainer.longest_skip.numpy() >= MAX_SKIPPED_IN_A_ROW:
+        skipped = self._trainer.longest_skip.numpy() if self._trainer else 0
+        if skipped >= MAX_SKIPPED_IN_A_ROW:
             raise ValueError(
                 f"{MAX_SKIPPED_IN_A_ROW} gradients in a row were not finite, at step "
                 f"{self.step} at the latest: lower --learning_rate; the last good "
@@ -110,6 +113,8 @@ class Session:
         if self._evaluation and self._evaluation[0] == self.step:
             return self._evaluation[1]
         config, rows = self._job.train_config, self._job.eval_rows
+        if rows is None:
+            raise ValueError("The job has no rows to evaluate on: pass eval_rows.")
         steps = batches.evaluation_steps(rows, config.eval_batch_size)
         limited = 0 < config.max_eval_steps < steps
         report = self._controller.evaluate(config.max_eval_steps if limited else steps)

@@ -152,13 +152,12 @@ class Ensemble:
         Raises:
           ValueError: they are inf and -inf, which have none.
         """
-        mean = statistics.fmean(self.thresholds)
-        if math.isnan(mean):
+        if {math.inf, -math.inf} <= set(self.thresholds):
             raise ValueError(
                 "The models' thresholds are inf and -inf, which have no mean: pass "
                 "--null_threshold or --tune_threshold."
             )
-        return mean
+        return statistics.fmean(self.thresholds)
 
 
 def _read_proposals(

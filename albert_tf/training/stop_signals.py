@@ -3,6 +3,7 @@
 import os
 import signal
 from types import FrameType, TracebackType
+from typing import Any
 
 
 class StopSignals:
@@ -14,7 +15,7 @@ class StopSignals:
 
     def __init__(self) -> None:
         self._number: int | None = None
-        self._previous = {}
+        self._previous: dict[int, Any] = {}
 
     @property
     def received(self) -> bool:

@@ -54,7 +54,7 @@ def write(output_dir: Path, predictions: Mapping[str, Predictions]) -> None:
     for name, arrays in predictions.items():
         folder.mkdir(parents=True, exist_ok=True)
         buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
+        np.savez(buffer, allow_pickle=False, **arrays)
         write_whole(folder / f"{name}.npz", buffer.getvalue())
 
 

@@ -1,1 +1,1 @@
-"""Data sets of tasks to records."""
+"""Reads the data of fine-tuning tasks and converts it to rows."""

@@ -53,11 +53,11 @@ def cached_rows(
       FileNotFoundError: an input is missing.
     """
     known = {**tokenizer.metadata(), **settings}
-    inputs = [Path(path) for path in inputs]
-    for path in inputs:
+    paths = [Path(path) for path in inputs]
+    for path in paths:
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {path}: check the path.")
-    content = [files.sha256(path) for path in inputs]
+    content = [files.sha256(path) for path in paths]
     key = json.dumps([VERSION, known, content], sort_keys=True)
     digest = files.digest(key.encode())
     path = Path(folder) / f"{name}-{digest[:_NAME_DIGITS]}.tfrecord"

@@ -101,11 +101,15 @@ def glue(
     task_config = glue_config(task_name, max_seq_length)
     task = glue_tasks.GLUE[task_config.task_name]
     folder = glue_tasks.task_folder(Path(data_dir), task_config.task_name)
-    names = {"train": {"train": "train.tsv"}, "dev": task.dev_files}
-    names["test"] = dict(task.test_files)
+    test_files = dict(task.test_files)
     # The diagnostic data set has a folder of its own, and may be left out.
-    if "AX" in names["test"] and not (folder / names["test"]["AX"]).is_file():
-        del names["test"]["AX"]
+    if "AX" in test_files and not (folder / test_files["AX"]).is_file():
+        del test_files["AX"]
+    names = {
+        "train": {"train": "train.tsv"},
+        "dev": task.dev_files,
+        "test": test_files,
+    }
     chosen = {name: file for split in splits for name, file in names[split].items()}
     return _read_tables(
         {name: folder / file for name, file in chosen.items()},

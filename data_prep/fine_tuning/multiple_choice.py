@@ -8,7 +8,7 @@ together only the last `max_qa_length` tokens are kept, so the option is never l
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.text import packing
@@ -50,10 +50,8 @@ class ChoiceQuestion(NamedTuple):
         follows the question. The original puts it in the place of every single one.
         """
         if _BLANK.search(self.question):
-            return [
-                _BLANK.sub(lambda _, text=option: text, self.question)
-                for option in self.options
-            ]
+            parts = _BLANK.split(self.question)
+            return [option.join(parts) for option in self.options]
         return [f"{self.question} {option}" for option in self.options]
 
 
@@ -93,8 +91,8 @@ def choice_rows(
     statistics["rows"] = len(questions)
     room = max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
     longest_end = min(max_qa_length or room, room)
-    for article, group in itertools.groupby(questions, lambda q: q.article):
-        group = list(group)
+    for article, adjacent in itertools.groupby(questions, lambda q: q.article):
+        group = list(adjacent)
         texts = [text for question in group for text in question.texts()]
         encoded = tokenizer.encode_batch([article, *texts])
         statistics["pieces"] += sum(map(len, encoded))
@@ -117,14 +115,18 @@ def choice_rows(
                 )
                 for end in kept
             ]
-            yield {
-                "input_ids": [row["input_ids"] for row in inputs],
-                "segment_ids": [row["segment_ids"] for row in inputs],
-                # A row that is only predicted needs a label too; it is not used.
-                "label_ids": max(question.label, 0),
-                "level": question.level,
-                "index": question.question_id.encode(),
-            }
+            yield _row(question, inputs)
+
+
+def _row(question: ChoiceQuestion, inputs: Sequence[Mapping[str, Any]]) -> dict:
+    return {
+        "input_ids": [option["input_ids"] for option in inputs],
+        "segment_ids": [option["segment_ids"] for option in inputs],
+        # A row that is only predicted needs a label too; it is not used.
+        "label_ids": max(question.label, 0),
+        "level": question.level,
+        "index": question.question_id.encode(),
+    }
 
 
 def check_answers(questions: Sequence[ChoiceQuestion], origin: str) -> None:

@@ -1,6 +1,6 @@
 """Writes what a model predicts: labels, values or letters, and probabilities."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +51,7 @@ def write_predictions(
 
 
 def submission_lines(
-    indices: Sequence[str],
+    indices: Iterable[str],
     predicted: Mapping[str, np.ndarray],
     labels: Sequence[str] | None,
     bounds: Sequence[float] | None = None,
@@ -66,7 +66,8 @@ def submission_lines(
     """
     if labels is None:
         values = predicted["values"]
-        values = values if bounds is None else np.clip(values, *bounds)
+        if bounds is not None:
+            values = np.clip(values, bounds[0], bounds[1])
         answers = [f"{value:.3f}" for value in values]
     else:
         answers = [labels[place] for place in predicted["probabilities"].argmax(-1)]

@@ -176,7 +176,7 @@ def _question(value: Any, place: str, path: str) -> Question:
             f"{place}: 'id' must have no NUL. Received {question_id!r}: change it."
         )
     place = f"{path}, question {question_id!r}"
-    answers = ()
+    answers: tuple[Answer, ...] = ()
     if "answers" in value:
         answers = tuple(
             Answer(

@@ -272,7 +272,7 @@ def _windows_of_question(
         length = len(question_ids) + end - start + special
         packed = packing.join_segments(
             question_ids,
-            paragraph.ids[start:end],
+            paragraph.ids[start:end].tolist(),
             cls_id=tokenizer.cls_id,
             sep_id=tokenizer.sep_id,
         )

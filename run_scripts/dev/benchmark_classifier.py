@@ -1,77 +1,90 @@
-"""Measures what batches of about one length save, beside padding all to the longest.
+"""Measures the time that batches of rows of similar length save.
 
     python run_scripts/benchmark.py classifier --task_name=rte --data_dir=glue \
         --albert_config_file=configs/albert_base.json --spm_model_file=english.model
 
-Training steps of batches drawn from an epoch are timed twice, padded as far as they
-need and padded to --max_seq_length, with the same rows and weights; the first, being
-faster, on more batches. An epoch's time is its number of steps times the mean.
+Training steps on batches of an epoch are timed with two paddings of the same rows: to
+the longest row of the batch, and to --max_seq_length. Few batches are timed with both,
+since the second is slow. An epoch's time is its number of steps times the mean.
 """
 
 import json
 import tempfile
 import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from absl import flags
 
 from flags import classifier_data, common_flags, fine_tuning_flags
 
-FLAGS = flags.FLAGS
+if TYPE_CHECKING:
+    from albert_tf.training.step import TrainStep
 
-_LENGTH_MULTIPLE = 8
+FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    """The task, the model, and how much of an epoch is timed."""
+    """Defines the flags of the task, the model, and the number of steps."""
     classifier_data.define_flags()
     fine_tuning_flags.define_fine_tuning_flags()
-    flags.DEFINE_integer("short_steps", 40, "Steps timed as far padded as needed.")
-    flags.DEFINE_integer("padded_steps", 4, "Of these, steps timed fully padded too.")
+    flags.DEFINE_integer(
+        "short_steps", 40, "Steps timed with batches padded to their longest row."
+    )
+    flags.DEFINE_integer(
+        "padded_steps", 4, "Of these, steps that are also timed with full padding."
+    )
     FLAGS.set_default("from_scratch", True)
     FLAGS.set_default("output_dir", "")
 
 
-def main():
+def main() -> None:
+    """Measures in a temporary output folder."""
     with tempfile.TemporaryDirectory() as folder:
         FLAGS.output_dir = folder
         _measure()
 
 
-def _measure():
+def _measure() -> None:
+    import tensorflow as tf
+
     from albert_tf.analysis.step_lowering import build_step
     from albert_tf.config import OptimizerConfig
+    from albert_tf.records.batches import length_multiple
     from albert_tf.records.bucketing import LengthBatches
+    from albert_tf.tasks.create import create_task
 
-    model = fine_tuning_flags.read_model()
-    data = classifier_data.from_flags(model)
-    rows = data.train_rows()
+    model, tokenizer = fine_tuning_flags.read_model()
+    data = classifier_data.read_data(tokenizer, model.task_config)
+    rows, task_config = data.train, data.task_config
     config = model.config.replace(
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
     )
-    # A rate that moves nothing, so that both kinds of batches meet the same weights.
+    # The rate changes no weight, so both paddings are timed with the same weights.
     optimizer = OptimizerConfig("adamw", learning_rate=1e-12, num_warmup_steps=0)
     train_config = common_flags.train_config()
-    step = build_step(data.task(0.0), config, optimizer, train_config)
+    step = build_step(create_task(task_config), config, optimizer, train_config)
     size = train_config.train_batch_size
-    narrow = LengthBatches(rows, size, _LENGTH_MULTIPLE)
+    multiple = length_multiple(train_config, tf.distribute.get_strategy())
+    narrow = LengthBatches(rows, size, multiple)
     wide = LengthBatches(rows, size, 0)
     every = max(1, rows.total_rows // size // FLAGS.short_steps)
     chosen = narrow.training(1, 0).shard(every, 0).take(FLAGS.short_steps)
     run = _timed_step(step)
-    times, losses, pieces = {"needed": [], "full": []}, {"needed": [], "full": []}, []
+    times, losses, tokens = {"needed": [], "full": []}, {"needed": [], "full": []}, []
     for place, batch in enumerate(chosen):
         kinds = {"needed": narrow.pad(*batch)}
-        pieces.append(int(kinds["needed"]["input_mask"].numpy().sum()))
+        tokens.append(int(kinds["needed"]["input_mask"].numpy().sum()))
         if place <= FLAGS.padded_steps:
             kinds["full"] = wide.pad(*batch)
         for kind, padded in kinds.items():
             seconds, loss = run(padded)
-            if place:  # the first one's time is that of making the graph
+            if place:  # the first call also traces the graph
                 times[kind].append(seconds)
             if len(kinds) == 2:
                 losses[kind].append(loss)
-    summary = _summary(data.name, rows.total_rows, size, times, pieces)
+    summary = _summary(task_config.task_name, rows.total_rows, size, times, tokens)
     differences = np.subtract(losses["full"], losses["needed"])
     summary["largest_loss_difference"] = float(abs(differences).max())
     for name, value in summary.items():
@@ -79,9 +92,24 @@ def _measure():
     print(json.dumps(summary))
 
 
-def _summary(name, rows, size, times, pieces):
+def _summary(
+    name: str,
+    rows: int,
+    size: int,
+    times: Mapping[str, list[float]],
+    tokens: list[int],
+) -> dict[str, Any]:
+    """JSON values.
+
+    Args:
+      name: of the task.
+      rows: in an epoch.
+      size: rows in a batch.
+      times: padding -> seconds of each step.
+      tokens: without padding, in each batch.
+    """
     means = {kind: float(np.mean(values)) for kind, values in times.items()}
-    per_step = float(np.mean(pieces))
+    per_step = float(np.mean(tokens))
     return {
         "task": name,
         "rows": rows,
@@ -93,8 +121,8 @@ def _summary(name, rows, size, times, pieces):
     }
 
 
-def _timed_step(step):
-    """A function of a batch that takes an optimizer step: (seconds, loss)."""
+def _timed_step(step: "TrainStep") -> Callable[[Mapping], tuple[float, float]]:
+    """A function that takes an optimizer step on a batch: (seconds, loss)."""
     import tensorflow as tf
 
     seed = tf.constant([1, 2])

@@ -1,11 +1,11 @@
-"""How fast pretraining data is made, beside a yardstick that travels between machines.
+"""Measures how fast pretraining data is made, compared with a yardstick.
 
-The yardstick is sentencepiece, encoding the same text on one thread. Where it does 13.9
-MB/s the original ALBERT script makes 408 rows/s (512 pieces, 20 predictions, dupe
-factor 10, the official vocabulary, English novels); so its speed here follows from the
-yardstick's, and the two are measured in turn, in the same minutes.
+The yardstick is sentencepiece, encoding the same text on one thread. On a machine where
+it encodes 13.9 MB/s, the original ALBERT script makes 408 rows/s (512 tokens, 20
+predictions, dupe factor 10, the official vocabulary, English novels). So the original's
+speed on any machine follows from the yardstick's. The two are measured in turn.
 
-Speed is told by the clock and by processor time, which other programs hardly disturb.
+Speeds are given by the clock and by processor time, which other programs hardly affect.
 """
 
 import dataclasses
@@ -15,6 +15,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 import sentencepiece
@@ -23,13 +24,13 @@ from tqdm import tqdm
 from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
 from data_prep.pretraining.output_files import expand_outputs
 
-# Measured together, on one core.
+# Measured together on one core.
 _ORIGINAL_ROWS_PER_SECOND = 408.0
 _ORIGINAL_YARDSTICK = 13.9e6
-# What is asked of this pipeline, per core.
+# The goal for this pipeline, per core.
 _WANTED_TIMES = 25.0
 
-# The yardstick encodes at least so many bytes a time.
+# The yardstick encodes at least this many bytes each time.
 _YARDSTICK_BYTES = 4_000_000
 
 
@@ -40,16 +41,17 @@ def benchmark_data(
     repeats: int,
     work_dir: str = "",
 ) -> dict[str, Any]:
-    """Makes a job's records several times, with one and with more workers.
+    """Makes the records of a job several times, with one worker and with more.
 
     Args:
-      job: what to make; its outputs and workers are replaced.
+      job: what to make; its outputs and number of workers are replaced.
       spm_model_file: its vocabulary, for the yardstick.
-      max_workers: processes to compare with one.
-      repeats: runs of each kind; the best counts, since others only add to the time.
-      work_dir: where temporary outputs go; empty: the system's place.
+      max_workers: number of processes to compare with one.
+      repeats: runs of each kind; the fastest counts, since other programs only add to
+        the time.
+      work_dir: folder for temporary outputs; empty: the system's default.
     Returns:
-      JSON values; rows and bytes a second are of the best runs.
+      JSON values; rows and bytes per second are those of the fastest runs.
     """
     text = _read(job.input_paths)
     counts = sorted({1, max_workers})
@@ -71,8 +73,11 @@ def _read(paths: Sequence[str]) -> list[str]:
 
 
 def yardstick(lines: Sequence[str], spm_model_file: str) -> tuple[float, float]:
-    """Bytes that sentencepiece encodes on one thread, a second by the clock and a
-    second of processor time."""
+    """Bytes that sentencepiece encodes on one thread.
+
+    Returns:
+      (bytes per second by the clock, bytes per second of processor time).
+    """
     processor = sentencepiece.SentencePieceProcessor(model_file=spm_model_file)
     size = sum(len(line.encode()) for line in lines)
     rounds = max(1, -(-_YARDSTICK_BYTES // size))
@@ -84,7 +89,7 @@ def yardstick(lines: Sequence[str], spm_model_file: str) -> tuple[float, float]:
 
 
 def _run(job: PretrainingDataJob, workers: int, work_dir: str) -> dict[str, Any]:
-    """One run in a process of its own, so that its memory can be told from ours."""
+    """One run in a process of its own, so that its memory is measured alone."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(dir=work_dir or None) as folder:
         outputs = expand_outputs(f"{folder}/rows.tfrecord@4")
@@ -104,7 +109,7 @@ def _run(job: PretrainingDataJob, workers: int, work_dir: str) -> dict[str, Any]
     return report
 
 
-def _measure(sender, job: PretrainingDataJob) -> None:
+def _measure(sender: Connection, job: PretrainingDataJob) -> None:
     before = _processor_seconds()
     try:
         report = make_pretraining_data(job)
@@ -116,7 +121,7 @@ def _measure(sender, job: PretrainingDataJob) -> None:
 
 
 def _processor_seconds() -> float:
-    """Of this process and of those that it has waited for."""
+    """Processor time of this process and of those that it has waited for."""
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(use.ru_utime + use.ru_stime for use in used)
 
@@ -162,7 +167,7 @@ def _summary(
 
 
 def benchmark_table(summary: dict[str, Any]) -> str:
-    """The numbers as text, a line each."""
+    """The numbers as text, one on each line."""
     lines = [
         f"{name.replace('_', ' '):<42}{value:>12,.1f}"
         for name, value in summary.items()

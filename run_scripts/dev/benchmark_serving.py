@@ -1,21 +1,25 @@
-"""Measures what an exported model takes for a request, beside its matrix products.
+"""Measures the time of a request to an exported model, and of its matrix products.
 
     python run_scripts/benchmark.py serving --spm_model_file=english.model \
         --albert_config_file=configs/albert_base.json
 
-The model has random weights. All are timed in turns in one process: signatures `ids`
+The model has random weights. All are timed in turn in one process: the signatures `ids`
 and `text` for one text, and for 16 of mixed lengths; the model called eagerly and in a
-`tf.function`; and the products of matrices that the encoder needs, alone.
+`tf.function`; and the encoder's products of matrices alone.
 """
 
 import json
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from absl import flags
 
+from albert_tf.config import AlbertConfig
+from albert_tf.text.tokenizer import AlbertTokenizer
 from flags import common_flags, data_flags
 
 FLAGS = flags.FLAGS
@@ -25,20 +29,20 @@ _MIXED_LENGTHS = (4, 60, 9, 24, 120, 7, 33, 15, 80, 12, 5, 48, 20, 28, 10, 100)
 
 
 def define_flags() -> None:
-    """The model, and how often it is asked."""
+    """Defines the flags of the model and of the repetitions."""
     common_flags.define_config_file_flag()
     common_flags.define_config_override_flag()
     common_flags.define_tokenizer_flags()
-    flags.DEFINE_integer("pieces", 20, "Pieces of the one text, special ones included.")
+    flags.DEFINE_integer("pieces", 20, "Tokens of the one text, special ones included.")
     data_flags.define_repeats_flag(50, "Times that each request is timed.")
     common_flags.define_precision_flag()
 
 
-def main():
+def main() -> None:
+    """Prints a table and a line of JSON."""
     import tensorflow as tf
 
     from albert_tf.checkpoints.load import weights_checkpoint
-    from albert_tf.config import AlbertConfig
     from albert_tf.model.heads import ClassificationModel
     from albert_tf.serving import export
     from albert_tf.task_config import Classification
@@ -82,17 +86,18 @@ def main():
     print(json.dumps(report))
 
 
-def _text_of(tokenizer, pieces: int) -> str:
-    """A text of so many pieces."""
+def _text_of(tokenizer: AlbertTokenizer, tokens: int) -> str:
+    """A text of so many tokens."""
     words = _WORDS.split()
     text, count = [], 0
-    while len(tokenizer.encode(" ".join(text))) < pieces:
+    while len(tokenizer.encode(" ".join(text))) < tokens:
         text.append(words[count % len(words)])
         count += 1
     return " ".join(text)
 
 
-def _ids(tokenizer, texts):
+def _ids(tokenizer: AlbertTokenizer, texts: Sequence[str]) -> dict[str, Any]:
+    """A batch of texts, int32 [B, S]."""
     import tensorflow as tf
 
     rows = [[tokenizer.cls_id, *tokenizer.encode(t), tokenizer.sep_id] for t in texts]
@@ -104,8 +109,8 @@ def _ids(tokenizer, texts):
     }
 
 
-def _products(config, pieces, precision):
-    """The encoder's products of one row, in sequence, and nothing between."""
+def _products(config: AlbertConfig, tokens: int, precision: str) -> Callable[[], Any]:
+    """A function that computes only the encoder's products of one row, in sequence."""
     import tensorflow as tf
 
     def matrix(*shape):
@@ -119,17 +124,17 @@ def _products(config, pieces, precision):
         matrix(hidden, inner),
         matrix(inner, hidden),
     )
-    row = matrix(pieces, hidden)
+    row = matrix(tokens, hidden)
 
     @tf.function
     def products():
         values = tf.identity(row)
         for _ in range(config.num_hidden_layers * config.inner_group_num):
             query, key, value = (tf.matmul(values, square) for _ in range(3))
-            shape = [heads, pieces, hidden // heads]
+            shape = [heads, tokens, hidden // heads]
             query, key, value = (tf.reshape(v, shape) for v in (query, key, value))
             pairs = tf.matmul(query, key, transpose_b=True)
-            values = tf.reshape(tf.matmul(pairs, value), [pieces, hidden])
+            values = tf.reshape(tf.matmul(pairs, value), [tokens, hidden])
             values = tf.matmul(values, square)
             values = tf.matmul(tf.matmul(values, up), down)
         return values
@@ -137,8 +142,8 @@ def _products(config, pieces, precision):
     return products
 
 
-def _time_in_turns(todo) -> dict[str, float]:
-    """Median milliseconds of each."""
+def _time_in_turns(todo: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """Name -> median milliseconds."""
     times = {name: [] for name in todo}
     for _ in range(3):
         for function in todo.values():
@@ -152,7 +157,8 @@ def _time_in_turns(todo) -> dict[str, float]:
     return {name: 1e3 * statistics.median(values) for name, values in times.items()}
 
 
-def _wait(result) -> None:
+def _wait(result: Any) -> None:
+    """Returns once the tensors are computed."""
     import tensorflow as tf
 
     for tensor in tf.nest.flatten(result):

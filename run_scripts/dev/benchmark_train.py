@@ -1,16 +1,16 @@
-"""Measures training steps beside the machine's own rate of matrix products.
+"""Measures the speed of training steps, compared with that of matrix products.
 
     python run_scripts/benchmark.py train --precisions=float32,bfloat16 \
         --albert_config_files=configs/albert_base.json --batch_sizes=8
 
-Every combination of the lists is a line of the table. `share` is the step's rate over
-that of the product of two 2048-square matrices in the same minutes and precision. A
-step's operations are those of all its matrix products, attention's and the heads' as
-well, and of nothing else (`costs.forward_operations`, three times). `by CPU time` is
-the same by processor seconds, which other programs on the machine disturb less.
+Every combination of the lists is a line of the table. `share` is the operations per
+second of the step, divided by those of a product of two 2048-square matrices that is
+timed in turn with it, in the same precision. The operations of a step are those of all
+its matrix products, and of nothing else (three times `costs.forward_operations`).
+`by CPU time` is the same by processor seconds, which other programs affect less.
 
-With bert_large.json among the configurations `speed` is the rows a processor second
-beside its rows in the same run, and `paper` what Table 2 of the paper has for TPUs.
+If bert_large.json is among the configurations, `speed` is rows per processor second,
+divided by those of BERT-large, and `paper` the value in Table 2 of the paper, for TPUs.
 """
 
 import dataclasses
@@ -20,7 +20,8 @@ import multiprocessing
 import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,10 @@ from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 
 FLAGS = flags.FLAGS
 
-# Side of the square matrices whose product is the yardstick.
+# Size of the square matrices whose product is the yardstick.
 _YARDSTICK_SIDE = 2048
 
-# Table 2 of the paper: data throughput beside BERT-large's, on TPUs.
+# Table 2 of the paper: data throughput divided by BERT-large's, on TPUs.
 _PAPER_SPEEDS = {
     "bert_base": 4.7,
     "bert_large": 1.0,
@@ -66,12 +67,12 @@ class Case:
     """One kind of step.
 
     Attributes:
-      config_file: the model's shape.
-      train_config: rows a step, precision, recomputation, compilation.
+      config_file: the model's configuration.
+      train_config: rows in a step, precision, recomputation, compilation.
       optimizer: "lamb" or "adamw".
-      max_seq_length: pieces in a row.
-      max_predictions_per_seq: masked pieces in a row.
-      steps: how many are timed.
+      max_seq_length: tokens in a row.
+      max_predictions_per_seq: masked tokens in a row.
+      steps: number of steps that are timed.
     """
 
     config_file: str
@@ -82,7 +83,8 @@ class Case:
     steps: int
 
 
-def main():
+def main() -> None:
+    """Prints the table."""
     print(benchmark_table(benchmark_train(_cases_of_flags())))
 
 
@@ -94,7 +96,7 @@ def _cases_of_flags() -> list[Case]:
             f"--batch_sizes are whole numbers. Received {','.join(FLAGS.batch_sizes)}."
         ) from None
     choices = (FLAGS.precisions, FLAGS.rematerializations, sizes)
-    todo = []
+    cases = []
     for file in FLAGS.albert_config_files:
         longest = AlbertConfig.from_json(file).max_position_embeddings
         if FLAGS.max_seq_length > longest:
@@ -110,7 +112,7 @@ def _cases_of_flags() -> list[Case]:
                 rematerialize=rematerialize,
                 jit_compile=FLAGS.jit_compile,
             )
-            todo.append(
+            cases.append(
                 Case(
                     file,
                     train_config,
@@ -120,20 +122,20 @@ def _cases_of_flags() -> list[Case]:
                     FLAGS.benchmark_steps,
                 )
             )
-    return todo
+    return cases
 
 
-def benchmark_train(todo: Sequence[Case]) -> list[dict[str, Any]]:
-    """Measures each case in a process of its own, so that its memory is its own.
+def benchmark_train(cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Measures each case in a process of its own, so that its memory is measured alone.
 
     Returns:
-      JSON values, a case each.
+      JSON values of each case.
     Raises:
       ValueError: a case that cannot be built.
     """
     context = multiprocessing.get_context("spawn")
     results = []
-    for case in tqdm(todo, desc="benchmark", unit="case", disable=None):
+    for case in tqdm(cases, desc="benchmark", unit="case", disable=None):
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_send_measurement, args=(sender, case))
         process.start()
@@ -153,7 +155,7 @@ def benchmark_train(todo: Sequence[Case]) -> list[dict[str, Any]]:
     return results
 
 
-def _send_measurement(sender, case: Case) -> None:
+def _send_measurement(sender: Connection, case: Case) -> None:
     try:
         sender.send(_measure(case))
     except (ValueError, OSError) as error:
@@ -161,7 +163,7 @@ def _send_measurement(sender, case: Case) -> None:
 
 
 def _measure(case: Case) -> dict[str, Any]:
-    """Times steps and matrix products in turn: what slows one slows the other."""
+    """Times steps and matrix products in turn, so that other programs slow both."""
     import tensorflow as tf
 
     from albert_tf.analysis import costs
@@ -182,7 +184,7 @@ def _measure(case: Case) -> dict[str, Any]:
     matrix = tf.cast(tf.random.stateless_normal(shape, [1, 2]), train.precision)
     multiply = tf.function(lambda: tf.matmul(matrix, matrix))
     _seconds(run_step), _seconds(multiply)
-    # As many products as last a step: quiet moments must be as rare for both.
+    # As many products as take the time of a step: the minimum of both must be as rare.
     repeats = max(1, round(_seconds(run_step)[0] / _seconds(multiply)[0]))
     times = [
         (*_seconds(run_step), *_seconds(multiply, repeats)) for _ in range(case.steps)
@@ -194,7 +196,7 @@ def _measure(case: Case) -> dict[str, Any]:
     # The backward pass multiplies for the inputs and for the weights.
     step_flops = 3 * forward * train.train_batch_size
     product_flops = 2 * _YARDSTICK_SIDE**3 * repeats
-    # Others only add to a time, so the least of many is the machine's own.
+    # Other programs only add to a time, so the minimum is the machine's own.
     fastest, busy, fastest_product, busy_product = map(min, zip(*times, strict=True))
     work = step_flops / product_flops
     return {
@@ -217,8 +219,10 @@ def _measure(case: Case) -> dict[str, Any]:
     }
 
 
-def _random_batch(specs, config: AlbertConfig, max_seq_length: int) -> dict:
-    """Rows of random pieces without padding, all predictions used."""
+def _random_batch(
+    specs: Mapping[str, Any], config: AlbertConfig, max_seq_length: int
+) -> dict[str, Any]:
+    """Rows of random tokens without padding; all predictions are used."""
     import tensorflow as tf
 
     bounds = {
@@ -239,11 +243,11 @@ def _random_batch(specs, config: AlbertConfig, max_seq_length: int) -> dict:
 
 
 def _seconds(function: Callable, repeats: int = 1) -> tuple[float, float]:
-    """Wall clock and processor time until the results are there."""
+    """Wall clock and processor time until the results are computed."""
     began, busy = time.perf_counter(), time.process_time()
     for _ in range(repeats):
         result = function()
-    # A number of each tensor: reading all of it is not what is measured.
+    # One number waits for the result; reading all of it would take time, too.
     float(result[(0,) * result.shape.rank])
     return time.perf_counter() - began, time.process_time() - busy
 
@@ -253,9 +257,9 @@ def _model_name(result: dict[str, Any]) -> str:
 
 
 def _speed(result: dict[str, Any], results: Sequence[dict[str, Any]]) -> float | None:
-    """Rows a processor second, over those of BERT-large in the same kind of step."""
+    """Rows per processor second, divided by BERT-large's in the same kind of step."""
 
-    def kind(other):
+    def kind(other: dict[str, Any]) -> list:
         names = ("precision", "rematerialize", "jit_compile", "rows")
         return [other[name] for name in names]
 
@@ -267,7 +271,7 @@ def _speed(result: dict[str, Any], results: Sequence[dict[str, Any]]) -> float |
 
 
 def benchmark_table(results: Sequence[dict[str, Any]]) -> str:
-    """The results as text, a line each, and as a line of JSON."""
+    """The results as text, one on each line, and as a line of JSON."""
     rows = [[name for name, _ in _COLUMNS]]
     for result in results:
         model = _model_name(result)

@@ -1,12 +1,11 @@
-"""Kills a tiny pretraining run many times and checks that nothing is lost by it.
+"""Kills a tiny pretraining run many times and checks that it loses nothing.
 
-    python run_scripts/kill_test.py [--kills=20] [--random_seed=12345]
-
-One run goes through; another of the same settings is killed with SIGKILL at random
-moments, of its start, its steps, its checkpoints and its evaluations, and is started
-again each time. After each kill every checkpoint and JSON file that is there must be
-whole. In the end weights, optimizer moments and the best checkpoint of both runs must
-be equal to the last bit. A kill takes some seconds, most of them TensorFlow's start.
+One run is left alone. Another one with the same settings is killed with SIGKILL at
+random moments of its start, its steps, its checkpoints and its evaluations, and is
+started again each time. After each kill every checkpoint and JSON file must be
+complete. In the end weights, optimizer moments and the best checkpoint of both runs
+must be equal to the last bit. A kill takes some seconds, most of them TensorFlow's
+start. The command is `run_scripts/kill_test.py`.
 """
 
 import contextlib
@@ -15,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -36,25 +36,25 @@ _SETTINGS = {
     "eval_batch_size": 8,
     "learning_rate": 0.01,
     "num_warmup_steps": 7,
-    # Much of a run's time goes into checkpoints and evaluations: kills shall meet them.
+    # Frequent checkpoints and evaluations, so that kills come during them, too.
     "iterations_per_loop": 4,
     "save_checkpoints_steps": 8,
     "eval_steps": 12,
 }
-# One kill in four comes while a run starts; the others after its first steps.
+# Share of the kills that come while a run starts; the others come later.
 _SHARE_AT_START = 0.25
-# Steps of the run for each kill, and at most how many of them it lets pass: the run
-# must not end before the last one.
+# Steps of the run for each kill, and the most steps before it is killed: the run must
+# not end before the last kill.
 _STEPS_A_KILL, _STEPS_THAT_PASS = 20, 12
-# What a run prints after each loop of steps.
+# A run prints this after each loop of steps.
 _REPORT = re.compile(r"train \| step: +(\d+) \| steps/sec")
-# Counters of time and of savings are not of the result.
+# Counters of time and of saved checkpoints are not part of the result.
 _NOT_COMPARED = re.compile(r"^(train_seconds|save_counter)/|^_CHECKPOINTABLE")
 
 
 def define_flags() -> None:
-    """How hard the kill test tries."""
-    flags.DEFINE_integer("kills", 20, "Times that the run is killed.")
+    """Defines the flags of the kill test."""
+    flags.DEFINE_integer("kills", 20, "Number of times that the run is killed.")
     flags.DEFINE_float(
         "max_minutes", 60.0, "Give up, with exit code 1, after so many minutes."
     )
@@ -64,7 +64,13 @@ def define_flags() -> None:
     common_flags.define_random_seed_flag("Draws the rows and the moments of the kills.")
 
 
-def main():
+def main() -> None:
+    """Runs the test.
+
+    Raises:
+      ValueError: a run failed, left a damaged file, or ended with other numbers.
+      TimeoutError: the test took longer than --max_minutes.
+    """
     rng = np.random.default_rng(FLAGS.random_seed)
     with contextlib.ExitStack() as stack:
         work_dir = Path(
@@ -80,7 +86,7 @@ def main():
                 moment = runs.kill_start(killed, rng.uniform(0, start_seconds))
             else:
                 steps = rng.integers(0, _STEPS_THAT_PASS)
-                # Within a loop, or the checkpoint or the evaluation after it.
+                # The kill comes in a loop, or in the checkpoint or evaluation after it.
                 moment = runs.kill_steps(killed, steps, rng.uniform(0, loop_seconds))
             print(f"Kill {number:2}: {moment}; {check_files(killed)}", flush=True)
         runs.run(killed)
@@ -92,14 +98,14 @@ def main():
 
 
 class Runs:
-    """Runs of the same settings, each a process as a person starts it."""
+    """Runs with the same settings, each in a process that the user's command starts."""
 
     def __init__(self, work_dir: Path, steps: int):
         self._work_dir, self._steps = work_dir, steps
         self._deadline = time.monotonic() + 60 * FLAGS.max_minutes
 
     def run(self, output_dir: Path) -> tuple[float, float]:
-        """A run to its end: seconds to its first steps, and of a loop after them."""
+        """Runs to the end; returns seconds until the first steps, and of a loop."""
         began = time.monotonic()
         with self._start(output_dir) as (process, log):
             self._wait(process, log, steps=0)
@@ -113,7 +119,7 @@ class Runs:
         return stepping - began, seconds / loops
 
     def kill_start(self, output_dir: Path, seconds: float) -> str:
-        """Kills a run so many seconds after its start, or at its first steps."""
+        """Kills a run some seconds after its start, or at its first steps."""
         began = time.monotonic()
         with self._start(output_dir) as (process, log):
             self._wait(process, log, steps=0, seconds=seconds)
@@ -121,7 +127,7 @@ class Runs:
         return f"{time.monotonic() - began:5.2f} s after its start"
 
     def kill_steps(self, output_dir: Path, steps: int, seconds: float) -> str:
-        """Kills a run so many seconds after so many of its steps."""
+        """Kills a run some seconds after a number of its steps."""
         with self._start(output_dir) as (process, log):
             self._wait(process, log, steps=steps)
             time.sleep(seconds)
@@ -130,8 +136,8 @@ class Runs:
         return f"{seconds:5.2f} s or more after step {done[-1]}"
 
     @contextlib.contextmanager
-    def _start(self, output_dir: Path):
-        """A process and its log file; killed in the end if it still runs."""
+    def _start(self, output_dir: Path) -> Iterator[tuple[subprocess.Popen, Path]]:
+        """Starts a process; yields it and its log file, and kills it at the end."""
         settings = {**_SETTINGS, "num_train_steps": self._steps}
         command = [
             sys.executable,
@@ -152,8 +158,14 @@ class Runs:
             process.kill()
             process.wait()
 
-    def _wait(self, process, log: Path, steps: int, seconds: float = float("inf")):
-        """Waits until a run has reported so many steps, or for so many seconds."""
+    def _wait(
+        self,
+        process: subprocess.Popen,
+        log: Path,
+        steps: int,
+        seconds: float = float("inf"),
+    ) -> None:
+        """Waits until a run has reported a number of steps, or for some seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             done = reported_steps(log)
@@ -173,15 +185,15 @@ class Runs:
 
 
 def reported_steps(log: Path) -> list[int]:
-    """The step after each loop that a run has reported."""
+    """The steps that a run has reported, one for each loop."""
     return [int(step) for step in _REPORT.findall(log.read_text(encoding="utf-8"))]
 
 
 def check_files(folder: Path) -> str:
-    """Reads all that a killed run left; says what there is.
+    """Reads all files of a killed run; returns a summary.
 
     Raises:
-      ValueError: a checkpoint or a JSON file that is there is not whole.
+      ValueError: a checkpoint or a JSON file is not complete.
     """
     import tensorflow as tf
 
@@ -197,7 +209,11 @@ def check_files(folder: Path) -> str:
 
 
 def tensors(checkpoint: Path | str) -> dict[str, np.ndarray]:
-    """All of a checkpoint that is part of the result."""
+    """Name -> array of the part of a checkpoint that is compared.
+
+    Raises:
+      ValueError: the checkpoint is not complete.
+    """
     import tensorflow as tf
 
     try:
@@ -210,10 +226,12 @@ def tensors(checkpoint: Path | str) -> dict[str, np.ndarray]:
 
 
 def compare(expected_dir: Path, found_dir: Path) -> int:
-    """How many numbers the latest checkpoints of two folders hold, all of them equal.
+    """Compares the latest checkpoints of two folders.
 
+    Returns:
+      How many numbers they hold.
     Raises:
-      ValueError: a checkpoint's step, its names or a number differ.
+      ValueError: their steps, their names or a number differ.
     """
     import tensorflow as tf
 
@@ -231,7 +249,7 @@ def compare(expected_dir: Path, found_dir: Path) -> int:
 
 
 def write_inputs(work_dir: Path, rng: np.random.Generator) -> None:
-    """Random rows and a model with dropout, small enough for milliseconds a step."""
+    """Writes random rows and a model with dropout; a step takes milliseconds."""
     AlbertConfig(
         vocab_size=_VOCABULARY,
         embedding_size=8,
@@ -257,7 +275,7 @@ def write_inputs(work_dir: Path, rng: np.random.Generator) -> None:
 
 
 def random_row(rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """A pretraining row of random pieces; `records.pretraining_features` has shapes."""
+    """A pretraining row of random tokens, with the shapes of `pretraining_features`."""
     ids = rng.integers(5, _VOCABULARY, _LENGTH)
     positions = np.sort(rng.choice(_LENGTH, _PREDICTIONS, replace=False))
     return {

@@ -1,10 +1,10 @@
-"""The paper's parameter counts, and how it must have counted them.
+"""The paper's parameter counts, and the way in which it probably counted them.
 
-One way of counting meets every row of Tables 1, 3, 4, 11 and 12 to its last digit but
-one: positions and segments have tables of width H (in the released models: of width E,
-as here), and the pooler counts in the models that share something, not in those that
-share nothing. No head counts. The one row is Table 1's xxlarge, 235M; Table 12 gives
-the same width 225M, as this way of counting does.
+One way of counting gives the numbers of all rows of Tables 1, 3, 4, 11 and 12 but one:
+positions and segments have tables of width H (of width E in the released models, and
+here), the pooler counts only in models that share parameters, and no head counts. The
+exception is xxlarge in Table 1, 235M; for the same model Table 12 has 225M, as this way
+of counting.
 """
 
 from typing import NamedTuple
@@ -17,12 +17,12 @@ class Row(NamedTuple):
     """A row of a table.
 
     Attributes:
-      table: the table's number.
-      name: what the paper calls the row.
-      config_file: the configuration that it changes.
-      overrides: what it changes, as `--config_override` takes it.
-      millions: the paper's count.
-      other: the paper's count of the same model in another place, where they differ.
+      table: number of the table.
+      name: name of the row in the paper.
+      config_file: name of the configuration that the overrides change.
+      overrides: changes, as `--config_override` takes them.
+      millions: parameters in the paper, in millions.
+      other: the paper's count of the same model in another table, if it differs.
     """
 
     table: int
@@ -98,18 +98,25 @@ def encoder_parameters(config: AlbertConfig) -> int:
 
 
 def as_the_paper_counts(config: AlbertConfig) -> int:
-    """The same in the paper's way of counting."""
+    """Parameters of the encoder, counted as in the paper."""
     tables = config.max_position_embeddings + config.type_vocab_size
     count = encoder_parameters(config)
     count += tables * (config.hidden_size - config.embedding_size)
-    sets = (config.groups["attention_groups"], config.groups["ffn_groups"])
-    if min(sets) == config.num_hidden_layers > 1:
+    groups = (config.groups["attention_groups"], config.groups["ffn_groups"])
+    if min(groups) == config.num_hidden_layers > 1:
         count -= config.hidden_size**2 + config.hidden_size
     return count
 
 
 def compare(row: Row, config: AlbertConfig) -> tuple[str, bool]:
-    """A line of paper's and own counts, in millions, and whether they agree."""
+    """Compares the paper's count of a row with ours.
+
+    Args:
+      row: the row.
+      config: its configuration.
+    Returns:
+      (a line of the table under `HEADER`, True if the counts agree).
+    """
     ours = encoder_parameters(config) / 1e6
     counted = as_the_paper_counts(config) / 1e6
     agree = round(counted) == (row.other or row.millions)

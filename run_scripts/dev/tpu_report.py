@@ -1,4 +1,4 @@
-"""What the TPU compiler's figures mean: whether a step fits, and how long it takes."""
+"""Reports from the TPU compiler's figures: if a step fits, and how long it takes."""
 
 import dataclasses
 import itertools
@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# One pretraining of the paper (section 4.1): optimizer steps, and rows in each.
+# Pretraining in the paper (section 4.1): optimizer steps, and rows in a step.
 PAPER_STEPS, PAPER_BATCH = 125_000, 4096
 
-# Beyond these many rows a core a search stops: the figures hardly change.
+# A search stops at so many rows per core: beyond, the figures hardly change.
 _MOST_ROWS = 1024
-# After so many guesses a search halves what is left.
+# Guesses from memory before a search goes on by bisection.
 _GUESSES_BY_MEMORY = 4
 
 
@@ -22,10 +22,9 @@ class Core:
     """Published figures of one core, as the compiler counts cores.
 
     Attributes:
-      hbm_bytes: its memory.
-      flops_per_second: peak of its matrix unit, whose inputs are bfloat16 whatever the
-        model's precision.
-      bytes_per_second: peak of its memory.
+      hbm_bytes: size of its memory.
+      flops_per_second: peak of its matrix unit, whose inputs are always bfloat16.
+      bytes_per_second: peak of its memory's bandwidth.
     """
 
     hbm_bytes: int
@@ -33,8 +32,8 @@ class Core:
     bytes_per_second: float
 
 
-# Cloud TPU's system architecture pages. A chip of v2, v3 and v4 has two cores and each
-# takes half of it; a v5p chip counts as one.
+# From Cloud TPU's system architecture pages. A chip of v2, v3 and v4 has two cores,
+# each with half of its resources; a v5p chip counts as one core.
 CORES = {
     "v2": Core(8 * 2**30, 23e12, 350e9),
     "v3": Core(16 * 2**30, 61.5e12, 450e9),
@@ -60,10 +59,10 @@ HEADER = " ".join(f"{name:>{width}}" for name, width in _COLUMNS)
 
 
 def check_topology(name: str) -> str:
-    """The name, if its generation is known.
+    """Returns the name of a topology, checked.
 
     Raises:
-      ValueError: it is not.
+      ValueError: its generation is unknown, or it has no shape.
     """
     if name.split(":")[0] not in CORES or ":" not in name:
         raise ValueError(
@@ -74,10 +73,10 @@ def check_topology(name: str) -> str:
 
 
 def check_compiler(python: str) -> None:
-    """Makes sure that an interpreter has jax and libtpu.
+    """Checks that a Python interpreter has jax and libtpu.
 
     Raises:
-      ValueError: it has not, or does not run.
+      ValueError: it does not have them, or does not run.
     """
     missing = json.loads(_run_compiler(python))
     if missing:
@@ -89,12 +88,12 @@ def check_compiler(python: str) -> None:
 
 
 def compile_step(file: Path, topology: str, python: str) -> dict[str, Any]:
-    """Figures of `tpu_compiler.py`, from a process of its own.
+    """Runs `tpu_compiler.py` and returns its figures.
 
     Args:
       file: StableHLO text.
-      topology: checked name.
-      python: checked interpreter.
+      topology: a name that `check_topology` accepts.
+      python: an interpreter that `check_compiler` accepts.
     Raises:
       ValueError: the compiler refuses the step or the topology.
     """
@@ -108,7 +107,7 @@ def compile_step(file: Path, topology: str, python: str) -> dict[str, Any]:
 
 
 def _run_compiler(python: str, *arguments: str) -> str:
-    """The last line that it prints."""
+    """Runs the compiler's script; returns the last line that it prints."""
     command = [python, str(Path(__file__).with_name("tpu_compiler.py")), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True)
@@ -126,12 +125,12 @@ def _run_compiler(python: str, *arguments: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """One compilation.
+    """The result of one compilation.
 
     Attributes:
-      topology: as v3:2x2.
-      rows: rows a core.
-      cores: how many train, for the days.
+      topology: generation and shape, as v3:2x2.
+      rows: rows per core.
+      cores: number of cores that train, for the days.
       figures: from `compile_step`.
     """
 
@@ -142,20 +141,20 @@ class Report:
 
     @property
     def core(self) -> Core:
-        """What it was compiled for."""
+        """The core that the step was compiled for."""
         return CORES[self.topology.split(":")[0]]
 
     @property
     def fits(self) -> bool:
-        """Whether the compiler found room for the step."""
+        """True if the step fits the core's memory."""
         return "flops" in self.figures
 
     def values(self) -> dict[str, Any]:
         """All figures as JSON values.
 
-        `step_seconds` is the roofline's, a floor: the longer of computing and moving,
-        each at the core's peak. `days` are those of the paper's steps, each as many of
-        these as its rows need on all cores.
+        `step_seconds` is a lower bound, the roofline's: the longer of computing and of
+        moving bytes, each at the core's peak. `days` is the time of the paper's steps;
+        each takes as many of these steps as its rows need on all cores.
         """
         values = {
             "topology": self.topology,
@@ -202,14 +201,16 @@ class Report:
 
 
 def find_largest(measure: Callable[[str, int], Report], first: Report) -> Report:
-    """The report of the most rows that fit, to a multiple of 8; below, a power of 2.
+    """Searches for the largest number of rows that fits.
 
-    A compilation takes minutes, so the next guess is where the last one's memory, which
-    grows evenly with rows, would reach the core's.
+    It is a multiple of 8, or a power of 2 below 8. A compilation takes minutes. Memory
+    grows linearly with rows, so the next guess is the number at which it would be full.
 
     Args:
       measure: (topology, rows) -> report.
-      first: where the search starts.
+      first: the report to start from.
+    Returns:
+      The report of that number of rows.
     Raises:
       ValueError: a single row does not fit.
     """

@@ -1,15 +1,11 @@
-"""Figure 1's numbers, against numpy; the script, against its own files."""
-
-import csv
+"""The numbers of Figure 1, against numpy."""
 
 import numpy as np
 import pytest
 
 from albert_tf.analysis.layer_similarity import layer_similarity
-from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.model.encoder import AlbertEncoder
 from helpers import tiny
-from helpers.scripts import run_script
 
 
 def random_batches(rng):
@@ -52,62 +48,3 @@ def test_nothing_to_measure_is_refused():
     encoder = AlbertEncoder(tiny.tiny_config(), seed=1)
     with pytest.raises(ValueError, match="no token to measure"):
         layer_similarity(encoder, [])
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """Two checkpoints of different depth, a vocabulary and a text."""
-    folder = tmp_path_factory.mktemp("files")
-    for name, layers in {"shallow": 2, "deep": 5}.items():
-        config = tiny.tiny_config(num_hidden_layers=layers)
-        (folder / name).mkdir()
-        config.to_json(folder / name / "albert_config.json")
-        checkpoint = weights_checkpoint(AlbertEncoder(config, seed=layers))
-        checkpoint.write(str(folder / name / "model.ckpt"))
-    letters = [chr(97 + i) for i in range(26)]
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", *letters]
-    pieces += [f"##{letter}" for letter in letters] + ["the", "of"]
-    assert len(pieces) == tiny.VOCAB_SIZE
-    (folder / "vocabulary.txt").write_text("\n".join(pieces) + "\n")
-    (folder / "text.txt").write_text(
-        "The sea, the sea of it.\nA word.\n\nMore words.\n"
-    )
-    return folder
-
-
-def compare_layers(files, *arguments):
-    return run_script(
-        "layer_similarity.py",
-        "--input_file=text.txt",
-        "--vocab_file=vocabulary.txt",
-        "--output_file=similarity.csv",
-        "--max_seq_length=20",
-        *arguments,
-        cwd=files,
-    )
-
-
-def test_the_script_writes_a_line_a_layer_and_a_picture(files):
-    done = compare_layers(files, "--checkpoints=shallow,deep/model.ckpt")
-    assert done.returncode == 0, done.stderr
-    with (files / "similarity.csv").open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    names = [(line["checkpoint"], int(line["layer"])) for line in lines]
-    shallow = [("shallow", n) for n in (1, 2)]
-    assert names == shallow + [("deep/model.ckpt", n) for n in range(1, 6)]
-    assert all(float(line["l2_distance"]) > 0 for line in lines)
-    assert all(0 < float(line["cosine_degrees"]) < 180 for line in lines)
-    assert (files / "similarity.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--checkpoints=nowhere"], "nowhere"),
-        (["--checkpoints=shallow", "--input_file=no.txt"], "no.txt"),
-    ],
-)
-def test_what_is_missing_is_one_line(arguments, words, files):
-    done = compare_layers(files, *arguments)
-    assert done.returncode == 1 and words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1

@@ -67,7 +67,7 @@ def test_recomputed_parts_are_not_kept():
 
 @pytest.mark.parametrize("way", WAYS)
 def test_xla_is_given_the_second_computation_behind_a_barrier(way):
-    """Without one it merges both; what TPUs make of it is in test_tpu_preflight.py."""
+    """Without one it merges both; the TPU compiler takes it in test_tpu_report.py."""
     products, barriers = count_operations(way)
     plain_products, plain_barriers = count_operations("none")
     # Attention again: the product of query and key. A block: all of its eight.

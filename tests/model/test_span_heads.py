@@ -1,6 +1,5 @@
 """Heads of question answering against the original's numbers, and by properties."""
 
-import itertools
 import re
 
 import numpy as np
@@ -11,11 +10,10 @@ from albert_tf.checkpoints.load import load_tf1_checkpoint, released_name
 from albert_tf.config import AlbertConfig
 from albert_tf.model.span_heads import AnswerableSpanModel, SpanModel
 from albert_tf.tasks import span_losses
+from helpers.span_batches import MASKED, random_batch
 from helpers.tiny import tiny_config
 
 TOLERANCE = {"rtol": 0, "atol": 1e-5}
-# What masked positions score in the original, give or take its rounding.
-MASKED = -1e29
 
 
 def load(model, folder, encoder_scope):
@@ -104,29 +102,6 @@ def test_beams_equal_the_originals(answerable):
     )
 
 
-def random_batch(rows, length, seed, paddings=0):
-    """Rows [CLS] question [SEP] paragraph [SEP] of random pieces, then padding."""
-    rng = np.random.default_rng(seed)
-    real = length - paddings
-    first = rng.integers(3, real - 3, rows)
-    positions = np.arange(length)
-    paragraph = (positions >= first[:, None]) & (positions < real - 1)
-    real_pieces = np.broadcast_to(positions < real, (rows, length))
-    p_mask = np.where(real_pieces, ~paragraph & (positions > 0), False)
-    starts = rng.integers(first, real - 1)
-    batch = {
-        "input_ids": rng.integers(5, 61, (rows, length)) * real_pieces,
-        "input_mask": real_pieces,
-        "segment_ids": (positions >= first[:, None]) & real_pieces,
-        "p_mask": p_mask,
-        "token_is_max_context": paragraph & (rng.random((rows, length)) < 0.7),
-        "start_positions": starts,
-        "end_positions": rng.integers(starts, real - 1),
-        "is_impossible": rng.integers(0, 2, rows),
-    }
-    return {name: tf.constant(value, tf.int32) for name, value in batch.items()}
-
-
 def without_padding(batch, length):
     return {n: v[:, :length] if v.shape.rank == 2 else v for n, v in batch.items()}
 
@@ -152,42 +127,6 @@ def test_padding_changes_neither_loss_nor_spans(version):
         results.append([loss(outputs, batch), *(found[name] for name in names)])
     for with_padding, without in zip(*results, strict=True):
         np.testing.assert_allclose(with_padding, without, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("length", [8, 11, 17])
-def test_best_spans_are_the_best_of_all_that_are_allowed(length):
-    batch = random_batch(rows=5, length=length, seed=length, paddings=1)
-    rng = np.random.default_rng(length)
-    outputs = {
-        name: tf.constant(rng.normal(size=(5, length)), tf.float32)
-        for name in ("start_logits", "end_logits")
-    }
-    longest, count = 4, 23
-    found = span_losses.best_spans(count, longest)(outputs, batch)
-    assert {tuple(value.shape) for value in found.values()} == {(5, count)}
-    for row in range(5):
-        may_start = np.flatnonzero(batch["token_is_max_context"][row])
-        may_end = np.flatnonzero(batch["input_mask"][row] * (1 - batch["p_mask"][row]))
-        wanted = sorted(
-            (
-                (
-                    -float(outputs["start_logits"][row, start])
-                    - float(outputs["end_logits"][row, end]),
-                    start,
-                    end,
-                )
-                for start, end in itertools.product(may_start, may_end)
-                if start <= end < start + longest
-            )
-        )[:count]
-        real = found["span_scores"][row] > MASKED
-        assert np.sum(real) == len(wanted)
-        for place, (score, start, end) in enumerate(wanted):
-            assert found["span_starts"][row, place] == start
-            assert found["span_ends"][row, place] == end
-            np.testing.assert_allclose(
-                found["span_scores"][row, place], -score, atol=1e-6
-            )
 
 
 def test_more_beams_than_positions_are_filled_up_with_impossible_ones():

@@ -6,7 +6,7 @@ import pytest
 from albert_tf.files import write_json
 from albert_tf.task_config import Classification, Regression, Squad
 from albert_tf.tasks.create import create_task
-from albert_tf.training import ensembles, stored_predictions
+from albert_tf.training import ensembles
 
 
 def member(probabilities, labels=(0, 1, 1, 0), **more):
@@ -71,15 +71,3 @@ def test_a_run_is_not_overwritten_but_an_ensemble_is(tmp_path):
     write_json(tmp_path / "results.json", {"best_run": "run_1"})
     with pytest.raises(ValueError, match="holds a run"):
         ensembles.check_output(tmp_path)
-
-
-@pytest.mark.parametrize("kept", [0, 100, 700])
-def test_damaged_predictions_are_named(tmp_path, kept):
-    path = tmp_path / stored_predictions.PREDICTIONS_FOLDER / "dev.npz"
-    path.parent.mkdir()
-    np.savez(path, **member([0.1, 0.2, 0.9, 0]))
-    found = stored_predictions.read(tmp_path, "dev")
-    assert found["label_ids"].tolist() == [0, 1, 1, 0]
-    path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ValueError, match=r"dev\.npz is damaged.*predict again"):
-        stored_predictions.read(tmp_path, "dev")

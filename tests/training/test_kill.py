@@ -45,17 +45,6 @@ def assert_equal_runs(output_dir, whole):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_ends_as_one_that_is_not():
-    script = ROOT / "run_scripts" / "kill_test.py"
-    command = [sys.executable, str(script), "--kills=3", "--max_minutes=5"]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert sum("all whole; resumes from" in line for line in lines) == 3
-    assert re.fullmatch(r"3 kills: [\d,]+ numbers .* to the last bit\.", lines[-1])
-
-
-@pytest.mark.slow
 def test_sigterm_ends_the_script_well(rows, tmp_path):
     tiny_config().to_json(tmp_path / "tiny.json")
     command = [
@@ -185,10 +174,3 @@ def test_a_corrupt_record_of_the_evaluation_is_named_too(rows, tmp_path):
     job = make_job(rows, tmp_path / "out", steps=2, eval_rows=bad)
     with pytest.raises(ValueError, match=r"eval\.tfrecord at byte 0\. "):
         training_run.run(job, one_device())
-
-
-def test_the_kill_test_gives_up_in_time():
-    script = ROOT / "run_scripts" / "kill_test.py"
-    command = [sys.executable, str(script), "--max_minutes=0.001"]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 1 and "--max_minutes=0.001" in done.stderr

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.checkpoints.model_dir import ModelDir
-from albert_tf.model.heads import ClassificationModel, PretrainingModel
+from albert_tf.model.heads import PretrainingModel
 from albert_tf.records.features import classifier_features
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import read_record_set
@@ -20,7 +20,6 @@ from albert_tf.tasks.create import create_task
 from albert_tf.training import evaluation as training_evaluation
 from albert_tf.training import multi_run, stored_predictions
 from albert_tf.training import run as training_run
-from albert_tf.training.best_checkpoint import BestWeights
 from helpers.fine_tuning_toys import (
     TASK_CONFIG,
     config,
@@ -230,15 +229,6 @@ def test_training_stops_when_it_gets_no_better(folder, sets, tmp_path, monkeypat
     )
     results = training_run.run(dataclasses.replace(job, task=again), device())
     assert results["status"] == "stopped early" and results["global_step"] == 16
-
-
-def test_a_score_that_is_not_defined_is_never_the_best(tmp_path):
-    model = ClassificationModel(config(), num_outputs=2, seed=1)
-    best = BestWeights(tmp_path, "pearson", {})
-    for step, value in enumerate([None, 0.1, None, -0.3]):
-        best.offer(model, {"pearson": value}, step)
-    assert best.report() == {"pearson": 0.1, "global_step": 1}
-    assert best.evaluations_since(3, 1) == 2
 
 
 def test_a_head_of_another_task_starts_fresh(folder, sets, trained, tmp_path, capsys):

@@ -354,15 +354,6 @@ def test_evaluation_with_a_head_that_was_never_trained_is_refused(tmp_path, rows
         training_run.run(job, one_device())
 
 
-def test_evaluation_rows_of_another_vocabulary_are_refused(tmp_path, rows):
-    path = write_rows(tmp_path / "other.tfrecord", 4, lower_case=False)
-    other = read_record_set([path], {})
-    with pytest.raises(ValueError, match="made with lower_case=False"):
-        training_run.run(
-            make_job(rows, tmp_path / "out", eval_rows=other), one_device()
-        )
-
-
 def test_a_run_without_its_checkpoints_is_not_begun_anew(tmp_path, rows):
     training_run.run(make_job(rows, tmp_path, steps=2), one_device())
     for index in tmp_path.glob("model.ckpt-*.index"):

@@ -1,25 +1,19 @@
-"""The TPU preflight: lowering, the report, the search, and the compiler if it is here.
+"""The report of the TPU preflight, its search, and the compiler if it is installed.
 
-The last tests need jax and libtpu, in this environment or in that of the Python which
+The last test needs jax and libtpu, in this environment or in that of the Python which
 the variable ALBERT_COMPILER_PYTHON names.
 """
 
 import importlib.util
 import os
-import re
 import sys
 import venv
 
 import pytest
 
-from albert_tf.analysis.step_lowering import batch_specs, build_step, lower_step
-from albert_tf.config import OptimizerConfig, TrainConfig
-from albert_tf.records.features import pretraining_features
-from albert_tf.tasks.pretraining import PRETRAINING
 from dev import tpu_report
-from helpers.tiny import tiny_config
+from helpers.lowered_steps import lower
 
-LENGTH, PREDICTIONS, ROWS = 24, 3, 6
 FIGURES = {
     "device": "TPU v3",
     "hbm_bytes": 3 * 2**30,
@@ -27,35 +21,6 @@ FIGURES = {
     "flops": 123e12,
     "bytes_accessed": 90e9,
 }
-
-
-def lower(micro_batches=1, **train):
-    config = TrainConfig("unused", gradient_accumulation_steps=micro_batches, **train)
-    step = build_step(
-        PRETRAINING, tiny_config(), OptimizerConfig(num_warmup_steps=2), config
-    )
-    features = pretraining_features(LENGTH, PREDICTIONS)
-    specs = batch_specs(features, ROWS)
-    return lower_step(step, specs), step
-
-
-@pytest.mark.parametrize("micro_batches", [1, 3])
-def test_the_lowered_step_is_static_and_updates_weights_and_moments(micro_batches):
-    text, _ = lower(micro_batches)
-    assert "?x" not in text
-    assert f"tensor<{ROWS}x{LENGTH}xi32>" in text
-    results = re.findall(r"^    return (.*) :", text, re.MULTILINE)[-1]
-    variables = 25
-    # All weights, both moments of each, the step count and more beside the report.
-    assert len(results.split(",")) > 3 * variables
-
-
-def test_bfloat16_multiplies_in_bfloat16_and_keeps_weights_in_float32():
-    text, _ = lower(precision="bfloat16")
-    products = re.findall(r"dot_general.* -> tensor<[\dx]*x(\w+)>", text)
-    assert products.count("bf16") > 0.9 * len(products)
-    signature = text[text.index("@main") : text.index("{\n", text.index("@main"))]
-    assert "bf16" not in signature
 
 
 def test_a_step_takes_the_longer_of_computing_and_moving():

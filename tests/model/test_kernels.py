@@ -1,0 +1,83 @@
+"""Kernels and their written-out gradients against plain formulas."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from albert_tf.model.kernels import attend, gelu, layer_norm
+
+
+@pytest.mark.parametrize("function", [gelu, layer_norm])
+def test_written_out_gradients_equal_numeric_ones(function):
+    rng = np.random.default_rng(3)
+    shapes = [(2, 5, 7)] + [(7,)] * (2 if function is layer_norm else 0)
+    inputs = [tf.constant(rng.normal(size=shape), tf.float32) for shape in shapes]
+    theory, numeric = tf.test.compute_gradient(function, inputs, delta=1e-2)
+    for found, expected in zip(theory, numeric, strict=True):
+        np.testing.assert_allclose(found, expected, atol=3e-3)
+
+
+def test_layer_norm_is_keras_own_and_calm_on_constants():
+    rng = np.random.default_rng(4)
+    values = tf.constant(rng.normal(3.0, 2.0, (3, 4, 11)), tf.float32)
+    gamma, beta = (tf.constant(rng.normal(size=11), tf.float32) for _ in range(2))
+    oracle = tf_keras.layers.LayerNormalization(epsilon=1e-12)
+    oracle.build(values.shape)
+    oracle.set_weights([gamma.numpy(), beta.numpy()])
+    np.testing.assert_allclose(
+        layer_norm(values, gamma, beta), oracle(values), atol=1e-5
+    )
+    constant = layer_norm(tf.fill([2, 11], 3.7), gamma, beta)
+    assert np.isfinite(constant).all()
+
+
+def test_layer_norm_keeps_three_digits_far_from_zero():
+    """Both moments come from one pass, whose difference loses digits there."""
+    rng = np.random.default_rng(7)
+    rows = rng.normal(30.0, 1.0, (5, 64))
+    expected = (rows - rows.mean(-1, keepdims=True)) / rows.std(-1, keepdims=True)
+    found = layer_norm(tf.constant(rows, tf.float32), tf.ones(64), tf.zeros(64))
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def attention_inputs(rng, batch=2, length=5, heads=3, width=4):
+    """Query, key, value, and logits that mask the last column of the second row."""
+    shape = (batch, length, heads, width)
+    parts = [tf.constant(rng.normal(size=shape), tf.float32) for _ in range(3)]
+    masked = np.zeros((batch, 1, 1, length), np.float32)
+    masked[1, ..., -1] = -10_000.0
+    return parts, tf.constant(masked)
+
+
+def drop_some(pairs):
+    kept = np.random.default_rng(8).random(pairs.shape) > 0.3
+    return tf.where(kept, pairs / 0.7, 0.0)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_attention_and_its_gradients_are_those_of_the_plain_formula(
+    jit_compile, recompute
+):
+    rng = np.random.default_rng(10)
+    parts, mask_logits = attention_inputs(rng)
+    weights = tf.constant(rng.normal(size=parts[0].shape), tf.float32)
+
+    def plain(query, key, value):
+        logits = tf.einsum("BSND,BTND->BNST", query, key) / 2.0 + mask_logits
+        dropped = drop_some(tf.nn.softmax(logits))
+        return tf.einsum("BNST,BTND->BSND", dropped, value)
+
+    def ours(query, key, value):
+        return attend(query, key, value, mask_logits, drop_some, recompute)
+
+    def evaluate(function):
+        with tf.GradientTape() as tape:
+            tape.watch(parts)
+            output = function(*parts)
+        return [output, *tape.gradient(output, parts, weights)]
+
+    found = tf.function(lambda: evaluate(ours), jit_compile=jit_compile)()
+    for one, other in zip(found, evaluate(plain), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)

@@ -1,0 +1,35 @@
+"""The pretraining tasks, with and without sentence order."""
+
+import tensorflow as tf
+
+from albert_tf.checkpoints.load import released_name
+from albert_tf.tasks.pretraining import MASKED_LM, PRETRAINING
+from helpers.tiny import tiny_config
+
+
+def test_a_batch_has_the_names_of_the_code():
+    features = {
+        "input_ids": tf.zeros([2, 3], tf.int32),
+        "token_boundary": tf.zeros([2, 3], tf.int32),
+        "next_sentence_labels": tf.constant([[1], [0]]),
+    }
+    batch = PRETRAINING.read_batch(features)
+    assert batch.keys() == {"input_ids", "sentence_order_label"}
+    assert batch["sentence_order_label"].numpy().tolist() == [1, 0]
+    assert "token_boundary" in features
+
+
+def test_without_sentence_order_its_head_and_the_pooler_stay_as_they_are():
+    config = tiny_config(num_hidden_layers=1)
+    whole, masked = (
+        task.build_model(config, seed=1) for task in (PRETRAINING, MASKED_LM)
+    )
+    names, trained = (
+        {released_name(v) for v in model.trainable_variables}
+        for model in (whole, masked)
+    )
+    frozen = ("bert/pooler", "cls/seq_relationship")
+    assert trained == {name for name in names if not name.startswith(frozen)}
+    assert len(names) - len(trained) == 4
+    assert MASKED_LM.losses.keys() == {"masked_lm_loss"}
+    assert PRETRAINING.losses.keys() > MASKED_LM.losses.keys()

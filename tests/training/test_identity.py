@@ -1,0 +1,85 @@
+"""Which jobs may resume a folder, and which workers belong together."""
+
+import pytest
+
+from albert_tf.files import read_json
+from albert_tf.records.sidecar import read_record_set
+from albert_tf.training import identity
+from helpers.tiny import tiny_config, write_rows
+from helpers.training_jobs import make_job
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    path = write_rows(tmp_path_factory.mktemp("rows") / "rows.tfrecord", 7)
+    return read_record_set([path], {})
+
+
+def test_workers_differ_by_settings_and_rows_but_not_by_their_folders(rows):
+    digest = identity.digest(make_job(rows, "one"), 2)
+    assert digest == identity.digest(make_job(rows, "other"), 2)
+    others = [
+        identity.digest(make_job(rows, "one", learning_rate=0.5), 2),
+        identity.digest(make_job(rows, "one", eval_rows=rows), 2),
+        identity.digest(make_job(rows, "one"), 3),
+    ]
+    assert len({digest, *others}) == 4
+
+
+def test_the_files_of_a_run_make_its_weights_a_model(rows, tmp_path):
+    job = make_job(rows, tmp_path, files={"task.json": b"{}"})
+    identity.write_files(job, tmp_path)
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {
+        "albert_config.json",
+        "tokenizer.json",
+        "task.json",
+        identity.SETTINGS_FILE,
+    }
+    assert read_json(tmp_path / "albert_config.json") == job.model_config.to_dict()
+    assert read_json(tmp_path / "tokenizer.json") == rows.tokenizer_settings
+
+
+def stored_run(job, folder):
+    """Leaves settings, and a checkpoint as far as its name and list tell."""
+    identity.write_files(job, folder)
+    (folder / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-6"\n'
+        'all_model_checkpoint_paths: "model.ckpt-6"\n'
+    )
+    (folder / "model.ckpt-6.index").touch()
+
+
+def test_only_settings_that_decide_the_weights_are_compared(rows, tmp_path):
+    stored_run(make_job(rows, tmp_path), tmp_path)
+    identity.check_job(make_job(rows, tmp_path, iterations_per_loop=1, eval_steps=3))
+    for changes, message in (
+        ({"random_seed": 1}, "random_seed=12345, but random_seed=1"),
+        ({"precision": "bfloat16"}, "precision=float32, but precision=bfloat16"),
+        ({"model_config": tiny_config(hidden_act="relu")}, "hidden_act=relu"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            identity.check_job(make_job(rows, tmp_path, **changes))
+
+
+def test_damaged_settings_are_named(rows, tmp_path):
+    stored_run(make_job(rows, tmp_path), tmp_path)
+    (tmp_path / identity.SETTINGS_FILE).write_text("{")
+    with pytest.raises(
+        ValueError, match=rf"{identity.SETTINGS_FILE} is not valid JSON"
+    ):
+        identity.check_job(make_job(rows, tmp_path))
+
+
+def test_a_folder_without_its_checkpoints_is_refused(rows, tmp_path):
+    stored_run(make_job(rows, tmp_path), tmp_path)
+    (tmp_path / "model.ckpt-6.index").rename(tmp_path / "model.ckpt-6.data")
+    with pytest.raises(ValueError, match="no whole checkpoint"):
+        identity.check_job(make_job(rows, tmp_path))
+
+
+def test_evaluation_rows_of_another_vocabulary_are_refused(rows, tmp_path):
+    path = write_rows(tmp_path / "other.tfrecord", 4, lower_case=False)
+    other = read_record_set([path], {})
+    with pytest.raises(ValueError, match="made with lower_case=False"):
+        identity.check_job(make_job(rows, tmp_path / "out", eval_rows=other))

@@ -1,0 +1,110 @@
+"""Files of answers, and ensembles of them."""
+
+import json
+import math
+
+import pytest
+
+from albert_tf.task_config import Squad
+from albert_tf.tasks.answers import Candidate, Proposals
+from albert_tf.training import squad_answers
+
+TEXT = "hot tea and rain"
+
+
+class Questions:
+    """Two questions on a text, the second of which has no answer."""
+
+    path = "dev.json"
+
+    def contexts(self):
+        return {"a": TEXT, "b": TEXT}
+
+    def golds(self):
+        return {"a": ["tea"], "b": []}
+
+
+def proposals(null_scores, text="tea"):
+    start = TEXT.index(text)
+    candidate = Candidate(text, start, start + len(text), -0.5, 1.0)
+    return Proposals({"a": [candidate], "b": [candidate]}, null_scores, {})
+
+
+class Answerable(Questions):
+    """Two questions that v1.1 can have."""
+
+    def golds(self):
+        return {"a": ["tea"], "b": ["tea"]}
+
+
+def write(folder, found, task_config, source="given"):
+    file = Questions() if task_config.version_2 else Answerable()
+    questions = squad_answers.question_set(file, task_config)
+    return squad_answers.write_answers(folder, found, questions, task_config, source)
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def test_answers_are_written_under_the_threshold_and_scored(tmp_path, capsys):
+    found = proposals({"a": -2.0, "b": 3.0})
+    results = write(tmp_path, found, Squad(True, threshold=1.0))
+    assert read(tmp_path / "predictions.json") == {"a": "tea", "b": ""}
+    assert read(tmp_path / "null_odds.json") == {"a": -2.0, "b": 3.0}
+    assert read(tmp_path / "nbest_predictions.json")["b"][0]["text"] == "tea"
+    assert results == read(tmp_path / "squad_results.json")
+    assert results["scores"]["f1"] == 100 and results["threshold"] == 1.0
+    assert results["threshold_source"] == "given" and results["questions"] == 2
+    assert "f1: 100" in capsys.readouterr().out
+    everything = write(tmp_path, found, Squad(True, threshold=math.inf))
+    assert everything["scores"]["f1"] == 50 and everything["threshold"] == "inf"
+
+
+def test_a_threshold_is_tuned_for_the_best_f1():
+    task_config = Squad(True, threshold=9.0)
+    questions = squad_answers.question_set(Questions(), task_config)
+    found = proposals({"a": -2.0, "b": 3.0})
+    tuned = squad_answers.tune_threshold(found, questions, task_config)
+    assert -2.0 < tuned.threshold < 3.0
+
+    class Unlabelled(Questions):
+        def golds(self):
+            return None
+
+    questions = squad_answers.question_set(Unlabelled(), task_config)
+    with pytest.raises(ValueError, match="no gold answers to tune"):
+        squad_answers.tune_threshold(found, questions, task_config)
+
+
+def test_models_are_read_and_averaged(tmp_path):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, threshold in zip(folders, (0.5, 1.5), strict=True):
+        found = proposals({"a": 2 * threshold, "b": 3.0})
+        write(folder, found, Squad(True, threshold=threshold))
+    ensemble = squad_answers.Ensemble.read(folders, Questions(), n_best_size=5)
+    assert ensemble.version_2 and ensemble.mean_threshold() == 1.0
+    assert ensemble.proposals.null_scores == {"a": 2.0, "b": 3.0}
+    assert ensemble.proposals.best_texts() == {"a": "tea", "b": "tea"}
+    endless = squad_answers.Ensemble(ensemble.proposals, True, [math.inf, -math.inf])
+    with pytest.raises(ValueError, match="have no mean"):
+        endless.mean_threshold()
+
+
+def test_what_is_no_folder_of_answers_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"squad_results\.json is missing"):
+        squad_answers.Ensemble.read([tmp_path], Questions(), 5)
+    write(tmp_path, proposals(None), Squad(False))
+    ensemble = squad_answers.Ensemble.read([tmp_path], Questions(), 5)
+    assert not ensemble.version_2 and not ensemble.thresholds
+    (tmp_path / "nbest_predictions.json").write_text('{"a": [], "b": []}')
+    with pytest.raises(ValueError, match=r"is not a file of run_squad\.py"):
+        squad_answers.Ensemble.read([tmp_path], Questions(), 5)
+
+    class Others(Questions):
+        def contexts(self):
+            return {"a": "cold tea", "b": TEXT}
+
+    write(tmp_path, proposals(None), Squad(False))
+    with pytest.raises(ValueError, match=r"answers to other questions than dev\.json"):
+        squad_answers.Ensemble.read([tmp_path], Others(), 5)

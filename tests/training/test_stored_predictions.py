@@ -1,0 +1,46 @@
+"""Stored predictions: the latest ones are read, damaged ones are named."""
+
+import numpy as np
+import pytest
+
+from albert_tf.files import write_json
+from albert_tf.training import stored_predictions
+
+
+def predictions(*values):
+    return {"dev": {"values": np.array(values)}}
+
+
+def test_predictions_come_back_as_they_were(tmp_path):
+    stored_predictions.write(tmp_path, predictions(1.5, 2.5))
+    assert stored_predictions.splits(tmp_path) == ["dev"]
+    found = stored_predictions.read(tmp_path, "dev")
+    np.testing.assert_array_equal(found["values"], [1.5, 2.5])
+    with pytest.raises(
+        FileNotFoundError, match=r"test\.npz is missing: .*--do_predict"
+    ):
+        stored_predictions.read(tmp_path, "test")
+
+
+def test_of_several_runs_those_in_the_output_folder_count_before_the_best_runs(
+    tmp_path,
+):
+    write_json(tmp_path / "results.json", {"best_run": "run_2"})
+    stored_predictions.write(tmp_path / "run_1", predictions(1.0))
+    stored_predictions.write(tmp_path / "run_2", predictions(2.0))
+    assert stored_predictions.read(tmp_path, "dev")["values"] == [2.0]
+    stored_predictions.write(tmp_path, predictions(3.0))
+    assert stored_predictions.read(tmp_path, "dev")["values"] == [3.0]
+
+
+@pytest.mark.parametrize("kept", [0, 100, 700])
+def test_damaged_predictions_are_named(tmp_path, kept):
+    path = tmp_path / stored_predictions.PREDICTIONS_FOLDER / "dev.npz"
+    path.parent.mkdir()
+    probabilities = np.full([40, 2], 0.5)
+    np.savez(path, label_ids=[0, 1, 1, 0], probabilities=probabilities)
+    found = stored_predictions.read(tmp_path, "dev")
+    assert found["label_ids"].tolist() == [0, 1, 1, 0]
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"dev\.npz is damaged.*predict again"):
+        stored_predictions.read(tmp_path, "dev")
