@@ -4,6 +4,7 @@ Letters in shapes: B batch, S sequence, N heads, D width of a head.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -113,49 +114,73 @@ def attend(
     Returns:
       [B, S, N, D].
     """
-    parts, axes, column_axes = [query, key, value], "BSND", "BTND"
+    parts, products = [query, key, value], _Products("BSND", "BTND")
     if not compiled_by_xla():
         # XLA multiplies along axes in any order. Without XLA `einsum` transposes for
         # each product, forward and backward; here it is done once.
         parts = [tf.transpose(part, [0, 2, 1, 3]) for part in parts]
-        axes, column_axes = "BNSD", "BNTD"
+        products = _Products("BNSD", "BNTD")
     scale = query.shape[-1] ** -0.5
-
-    def per_pair(rows, columns):
-        pairs = tf.einsum(f"{axes},{column_axes}->BNST", rows, columns)
-        return tf.cast(pairs, tf.float32)
-
-    def per_row(pairs, columns):
-        pairs = tf.cast(pairs, columns.dtype)
-        return tf.einsum(f"BNST,{column_axes}->{axes}", pairs, columns)
-
-    def per_column(pairs, rows):
-        return tf.einsum(
-            f"BNST,{axes}->{column_axes}", tf.cast(pairs, rows.dtype), rows
-        )
 
     @tf.custom_gradient
     def forward(query, key, value):
-        logits = per_pair(query, key) * scale + mask_logits
+        logits = products.pairs(query, key) * scale + mask_logits
         if recompute:
             total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
             probabilities = tf.exp(logits - total)
         else:
             probabilities = tf.nn.softmax(logits)
-        context = per_row(drop(probabilities), value)
+        context = products.per_row(drop(probabilities), value)
 
         def gradient(upstream):
             kept = probabilities
             if recompute:
-                pairs = per_pair(*barrier(upstream, (query, key)))
+                pairs = products.pairs(*barrier(upstream, (query, key)))
                 kept = tf.exp(pairs * scale + mask_logits - total)
-            value_gradient = per_column(drop(kept), upstream)
-            along = tf.cast(context, tf.float32) * tf.cast(upstream, tf.float32)
-            along = tf.einsum(f"{axes}->BNS", along)[..., tf.newaxis]
-            slope = (drop(per_pair(upstream, value)) - along) * kept * scale
-            return per_row(slope, key), per_column(slope, query), value_gradient
+            value_gradient = products.per_column(drop(kept), upstream)
+            along = products.along(context, upstream)
+            slope = (drop(products.pairs(upstream, value)) - along) * kept * scale
+            query_gradient = products.per_row(slope, key)
+            return query_gradient, products.per_column(slope, query), value_gradient
 
         return context, gradient
 
     context = forward(*parts)
-    return context if axes == "BSND" else tf.transpose(context, [0, 2, 1, 3])
+    return tf.transpose(context, [0, 2, 1, 3]) if products.heads_first else context
+
+
+class _Products(NamedTuple):
+    """Products of attention between row positions S and column positions T.
+
+    Attributes:
+      rows: axes of a tensor of row positions, as query and context.
+      columns: axes of a tensor of column positions, as key and value.
+    """
+
+    rows: str
+    columns: str
+
+    @property
+    def heads_first(self) -> bool:
+        """True if heads come before positions."""
+        return self.rows == "BNSD"
+
+    def pairs(self, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+        """Product of each row with each column, float32 [B, N, S, T]."""
+        pairs = tf.einsum(f"{self.rows},{self.columns}->BNST", rows, columns)
+        return tf.cast(pairs, tf.float32)
+
+    def per_row(self, pairs: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+        """Sum of the columns, weighted by pairs, for each row."""
+        pairs = tf.cast(pairs, columns.dtype)
+        return tf.einsum(f"BNST,{self.columns}->{self.rows}", pairs, columns)
+
+    def per_column(self, pairs: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Sum of the rows, weighted by pairs, for each column."""
+        pairs = tf.cast(pairs, rows.dtype)
+        return tf.einsum(f"BNST,{self.rows}->{self.columns}", pairs, rows)
+
+    def along(self, one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        """Product of two tensors of row positions, float32 [B, N, S, 1]."""
+        along = tf.cast(one, tf.float32) * tf.cast(other, tf.float32)
+        return tf.einsum(f"{self.rows}->BNS", along)[..., tf.newaxis]

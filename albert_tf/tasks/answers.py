@@ -225,11 +225,11 @@ def average(proposals: Sequence[Proposals], n_best_size: int) -> Proposals:
         )
         for question in first.candidates
     }
+    known = [model.null_scores for model in proposals if model.null_scores is not None]
     null_scores = None
-    if first.null_scores is not None:
+    if known:
         null_scores = {
-            question: sum((model.null_scores or {})[question] for model in proposals)
-            / len(proposals)
+            question: sum(scores[question] for scores in known) / len(known)
             for question in first.candidates
         }
     reasons = {q: first.reasons[q] for q, best in candidates.items() if not best}

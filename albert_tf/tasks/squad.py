@@ -111,7 +111,8 @@ def predict(
       rows: `records.features.squad_features` with places, at least one row.
       batch_size: rows in a batch.
     """
-    assert task.predictions is not None
+    if task.predictions is None:
+        raise ValueError(f"The task {task.name} keeps no predictions: pass SQuAD's.")
     parts = []
     for first in range(0, len(rows), batch_size):
         part = rows[first : first + batch_size]

@@ -20,6 +20,7 @@ from helpers.tiny import tiny_config
 from helpers.tokenization_cases import train
 
 TEXT = "the tide rose and the sailor sat still on that old stone there "
+CONTEXTS = {"0": TEXT * 3, "1": TEXT * 3, "empty": ""}
 LENGTHS = {"max_seq_length": 31, "doc_stride": 9, "max_query_length": 7}
 
 
@@ -95,11 +96,10 @@ def evaluated(request, rows, tokenizer):
     """(task_config, task, model, question set, predictions, report)"""
     made, record_set = rows
     task_config = Squad(request.param, n_best_size=6, **LENGTHS)
-    contexts = {"0": TEXT * 3, "1": TEXT * 3, "empty": ""}
     golds = {"0": ["sailor"], "1": ["stone"], "empty": ["tea"]}
     if request.param:
         golds |= {"1": [], "empty": []}
-    questions = QuestionSet(made, contexts, golds, task_config)
+    questions = QuestionSet(made, CONTEXTS, golds, task_config)
     task = squad.squad_task(task_config, questions=questions)
     model = task.build_model(model_config(tokenizer), seed=3)
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
@@ -149,8 +149,7 @@ def test_the_report_has_the_losses_and_the_official_scores(evaluated, rows):
         assert report[f"eval_{name}"] == pytest.approx(total, rel=1e-4)
 
 
-def test_without_gold_answers_nothing_is_scored(evaluated):
+def test_without_gold_answers_nothing_is_scored(evaluated, rows):
     task_config, *_, predictions, _ = evaluated
-    questions = evaluated[3]
-    unknown = QuestionSet(questions._rows, questions._contexts, None, task_config)
+    unknown = QuestionSet(rows[0], CONTEXTS, None, task_config)
     assert unknown.score(unknown.proposals(predictions), 0.0) == {}
