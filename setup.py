@@ -67,6 +67,8 @@ setup(
         "test": [
             "mypy>=1.11",
             "pytest>=8",
+            # Two processes: most of a test's time is Python that builds graphs.
+            "pytest-xdist>=3.6",
             # The last transformers with TensorFlow classes: its models need no PyTorch.
             "transformers>=4.57,<4.58",
             *DOCS,

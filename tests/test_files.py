@@ -78,6 +78,15 @@ def test_errors_of_the_disk_name_the_file(tmp_path):
         raise_no_space()
 
 
+def test_json_that_cannot_be_written_leaves_the_older_file(tmp_path):
+    path = tmp_path / "settings.json"
+    files.write_json(path, {"size": 1, "name": "größe"})
+    with pytest.raises(TypeError):
+        files.write_json(path, {"size": object()})
+    assert json.loads(path.read_text(encoding="utf-8"))["name"] == "größe"
+    assert os.listdir(tmp_path) == ["settings.json"]
+
+
 def test_digests_are_sha_256(tmp_path):
     # The digest of "abc" that FIPS 180-2 gives as its first example.
     expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

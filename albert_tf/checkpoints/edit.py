@@ -4,13 +4,11 @@ import dataclasses
 import math
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.checkpoints import group_mapping
 from albert_tf.checkpoints.formats import POOLER_PREFIX, StoredWeights
 from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, Shapes, head_shapes
 from albert_tf.checkpoints.load import LoadReport, released_name
-from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.layers import Initializer
 
@@ -35,8 +33,12 @@ def complete(
         or unknown. (The pooler may be missing in classes that have none.)
     """
     config = stored.require_config()
-    encoder = _encoder_shapes(config)
-    expected = encoder | _present_heads(stored, strict)
+    variables = {
+        released_name(variable): variable
+        for variable in AlbertEncoder(config, seed=seed).variables
+    }
+    expected = {name: tuple(variable.shape) for name, variable in variables.items()}
+    expected |= _present_heads(stored, strict)
     names = set(stored.weights)
     report = LoadReport(
         loaded=tuple(sorted(names & set(expected))),
@@ -61,18 +63,8 @@ def complete(
                 f"says {[*expected[name]]}: use the configuration that belongs to it."
             )
     weights = {name: stored.weights[name] for name in report.loaded}
-    if report.missing:
-        variables = AlbertEncoder(config, seed=seed).variables
-        fresh = {released_name(variable): variable for variable in variables}
-        weights |= {name: fresh[name].numpy() for name in report.missing}
+    weights |= {name: variables[name].numpy() for name in report.missing}
     return dataclasses.replace(stored, weights=weights), report
-
-
-def _encoder_shapes(config: AlbertConfig) -> Shapes:
-    """Name of each weight of the encoder -> shape; none is allocated."""
-    with tf.Graph().as_default():
-        variables = AlbertEncoder(config, seed=0).variables
-    return {released_name(variable): tuple(variable.shape) for variable in variables}
 
 
 def _present_heads(stored: StoredWeights, strict: bool) -> Shapes:

@@ -3,11 +3,14 @@
 import functools
 from collections.abc import Iterable
 
-import tensorflow as tf
-
 from albert_tf.checkpoints.load import released_name
 from albert_tf.config import AlbertConfig
-from albert_tf.model.heads import ClassificationModel, PretrainingModel
+from albert_tf.model.heads import (
+    MaskedLanguageModelHead,
+    PooledHead,
+    SentenceOrderHead,
+)
+from albert_tf.model.layers import Initializer
 from albert_tf.model.span_heads import AnswerableSpanModel, SpanModel
 
 MASKED_LM, SENTENCE_ORDER = "masked-LM", "sentence-order"
@@ -27,7 +30,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def head_shapes(config: AlbertConfig, num_classes: int) -> dict[str, Shapes]:
-    """Asks the models for the weights of their heads, without allocating any.
+    """Asks the models for the weights of their heads.
 
     Args:
       config: the model's configuration.
@@ -35,14 +38,6 @@ def head_shapes(config: AlbertConfig, num_classes: int) -> dict[str, Shapes]:
     Returns:
       Head -> name of each of its weights -> shape.
     """
-    # Heads do not depend on the layers: one is enough.
-    config = config.replace(
-        num_hidden_layers=1,
-        num_hidden_groups=1,
-        inner_group_num=1,
-        attention_groups=None,
-        ffn_groups=None,
-    )
     shapes = _weight_shapes(config, num_classes)
     return {
         head: {name: shape for name, shape in shapes.items() if name.startswith(prefix)}
@@ -52,17 +47,31 @@ def head_shapes(config: AlbertConfig, num_classes: int) -> dict[str, Shapes]:
 
 @functools.lru_cache(maxsize=4)
 def _weight_shapes(config: AlbertConfig, num_classes: int) -> Shapes:
-    with tf.Graph().as_default():
-        models = (
-            PretrainingModel(config, seed=0),
-            ClassificationModel(config, num_outputs=num_classes, seed=0),
-            SpanModel(config, seed=0),
-            AnswerableSpanModel(config, seed=0),
-        )
+    initializer = Initializer(config.initializer_range, seed=0)
+    # Heads on the encoder depend on its width alone. (No tf.Graph is used to save the
+    # memory of all weights: it would invalidate models of Keras that exist already.)
+    narrow = config.replace(
+        vocab_size=1,
+        max_position_embeddings=1,
+        type_vocab_size=1,
+        num_hidden_layers=1,
+        num_hidden_groups=1,
+        attention_groups=None,
+        ffn_groups=None,
+        inner_group_num=1,
+        intermediate_size=1,
+    )
+    owners = (
+        MaskedLanguageModelHead(config, initializer),
+        SentenceOrderHead(config, initializer),
+        PooledHead(config, initializer, num_classes, dropout=0.0),
+        SpanModel(narrow, seed=0),
+        AnswerableSpanModel(narrow, seed=0),
+    )
     return {
         released_name(variable): tuple(variable.shape)
-        for model in models
-        for variable in model.variables
+        for owner in owners
+        for variable in owner.variables
     }
 
 

@@ -79,7 +79,7 @@ class AlbertTokenizer:
         else:
             self._vocabulary = WordPieceVocabulary(path, content)
             self._cleaner = TextCleaner.for_wordpiece(lower_case, strip_accents)
-        self._metadata = {
+        self._metadata: dict[str, str | int | bool] = {
             "vocabulary_sha256": digest(content),
             "vocab_size": len(self._vocabulary.tokens),
             "lower_case": lower_case,

@@ -1,4 +1,4 @@
-"""Toys that several test modules share. All sizes differ, so a swapped axis fails."""
+"""A tiny configuration and tiny records. All sizes differ, so a swapped axis fails."""
 
 import hashlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ FIRST_ORDINARY_ID = 5
 
 
 def tiny_config(**changes: Any) -> AlbertConfig:
-    """A model of a few thousand parameters; `changes` replace its values."""
+    """Returns a model of a few thousand parameters; `changes` replace values."""
     config = AlbertConfig(
         vocab_size=VOCAB_SIZE,
         embedding_size=6,
@@ -38,7 +38,7 @@ def random_rows(
     max_seq_length: int = MAX_SEQ_LENGTH,
     max_predictions: int = MAX_PREDICTIONS,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Valid pretraining rows of random pieces, under the names on disk."""
+    """Yields valid pretraining rows of random tokens, under the names on disk."""
     most = max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
     for _ in range(count):
         text = rng.integers(FIRST_ORDINARY_ID, VOCAB_SIZE, rng.integers(2, most + 1))

@@ -1,110 +1,18 @@
-"""The tokenizer against the original's numbers and other libraries."""
+"""The tokenizer's ids, offsets and tables hold for both kinds of vocabulary."""
 
 import json
 import pickle
-import subprocess
-import sys
 import unicodedata
 
 import numpy as np
 import pytest
-from sentencepiece import SentencePieceProcessor
 
 from albert_tf.text.tokenizer import AlbertTokenizer
 from helpers.tokenization_cases import (
     CONTROL_SYMBOLS,
-    WORD_INSIDES,
-    WORD_STARTS,
-    every_tokenizer,
     nasty_texts,
     train,
-    write_wordpieces,
 )
-
-
-@pytest.fixture(scope="module")
-def spm_model_file(tmp_path_factory) -> str:
-    return train(tmp_path_factory.mktemp("vocabulary") / "small.model")
-
-
-@pytest.fixture(scope="module")
-def vocab_file(tmp_path_factory) -> str:
-    return write_wordpieces(tmp_path_factory.mktemp("vocabulary") / "vocab.txt")
-
-
-@pytest.fixture(scope="module")
-def tokenizers(spm_model_file, vocab_file) -> list[AlbertTokenizer]:
-    return every_tokenizer(spm_model_file, vocab_file)
-
-
-@pytest.fixture(scope="module")
-def tokenizer(spm_model_file) -> AlbertTokenizer:
-    return AlbertTokenizer(spm_model_file)
-
-
-def test_equals_the_original_on_all_reference_texts(shared_data, reference):
-    model = shared_data / "vocabulary" / "30k-clean.model"
-    tokenizers = {
-        case: AlbertTokenizer(model, lower_case=case) for case in (True, False)
-    }
-    cases = json.loads((reference / "tokenization.json").read_text("utf-8"))
-    assert len(cases) == 62
-    for case in cases:
-        tokenizer, text = tokenizers[case["lower_case"]], case["text"]
-        assert tokenizer.normalize(text) == case["normalized"]
-        assert tokenizer.tokenize(text) == case["pieces"]
-        assert tokenizer.encode(text) == case["ids"]
-        assert tokenizer.encode_with_offsets(text)[0] == case["ids"]
-        assert tokenizer.tf_encode([text]).to_list() == [case["ids"]]
-
-
-def test_ids_equal_model_gardens_on_nasty_texts(spm_model_file):
-    library = pytest.importorskip("official.nlp.tools.tokenization")
-    processor = SentencePieceProcessor(model_file=spm_model_file)
-    for lower_case in (True, False):
-        tokenizer = AlbertTokenizer(spm_model_file, lower_case=lower_case)
-        for text in nasty_texts(1500, seed=1):
-            cleaned = library.preprocess_text(text, lower=lower_case)
-            assert tokenizer.encode(text) == library.encode_ids(processor, cleaned)
-
-
-def test_wordpiece_ids_equal_model_gardens(vocab_file):
-    library = pytest.importorskip("official.nlp.tools.tokenization")
-    original = library.FullTokenizer(vocab_file)
-    tokenizer = AlbertTokenizer(vocab_file=vocab_file)
-    texts = [*nasty_texts(1500, seed=2), "a" * 250, "[CLS] [unused1] <S> ##ing"]
-    for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
-        pieces = original.tokenize(text)
-        assert ids == original.convert_tokens_to_ids(pieces), text
-        assert tokenizer.tokenize(text) == pieces
-
-
-def test_wordpiece_ids_equal_model_gardens_on_chinese_news(shared_data):
-    library = pytest.importorskip("official.nlp.tools.tokenization")
-    vocab_file = str(shared_data / "vocabulary" / "vocab_chinese.txt")
-    original = library.FullTokenizer(vocab_file)
-    lines = (shared_data / "text" / "zh_news.txt").read_text("utf-8").split("\n")
-    batch = AlbertTokenizer(vocab_file=vocab_file).encode_batch(lines)
-    assert batch == [
-        original.convert_tokens_to_ids(original.tokenize(line)) for line in lines
-    ]
-
-
-def test_number_and_comma_are_pieces_of_their_own(tokenizer):
-    vocabulary = [tokenizer.id_to_token(i) for i in range(tokenizer.vocab_size)]
-    affected = [p for p in vocabulary if p[-1] == "," and p[-2:-1].isdigit()]
-    assert any(piece.startswith("▁") for piece in affected)
-    assert any(not piece.startswith("▁") for piece in affected)
-    for piece in affected:
-        text = f"a{piece}" if piece[0] != "▁" else piece[1:]
-        pieces = tokenizer.tokenize(text)
-        assert pieces[-1] == "," and "".join(pieces) == f"▁{text}"
-        assert [tokenizer.token_to_id(p) for p in pieces] == tokenizer.encode(text)
-
-
-def test_one_digit_comma_text_splits_as_in_later_ports(shared_data):
-    tokenizer = AlbertTokenizer(shared_data / "vocabulary" / "30k-clean.model")
-    assert " ".join(tokenizer.tokenize("(2013, 2013,")) == "▁ ( 2013 , ▁2013 ,"
 
 
 def test_batch_equals_one_by_one_for_any_number_of_threads(tokenizer):
@@ -113,38 +21,6 @@ def test_batch_equals_one_by_one_for_any_number_of_threads(tokenizer):
     assert tokenizer.encode_batch(texts) == expected
     assert tokenizer.encode_batch(texts, threads=2) == expected
     assert tokenizer.encode_batch([]) == []
-
-
-def test_lower_casing_is_part_of_encoding(spm_model_file):
-    uncased = AlbertTokenizer(spm_model_file)
-    cased = AlbertTokenizer(spm_model_file, lower_case=False)
-    assert uncased.encode("THE Sea") == uncased.encode("the sea")
-    assert cased.unk_id in cased.encode("THE Sea")
-    assert uncased.normalize("ΟΔΟΣ ΣΑΣ.") == "οδος σας."
-
-
-def test_white_space_is_one_space_whatever_it_was(tokenizer):
-    text = "\u3000 rat\t\u2028the\n\x1c sea \u00b4 do\u00a0 "
-    assert tokenizer.normalize(text) == "rat the sea do"
-
-
-def test_accents_go_or_stay_by_choice(spm_model_file):
-    keeping = AlbertTokenizer(spm_model_file, strip_accents=False)
-    dropping = AlbertTokenizer(spm_model_file)
-    assert dropping.normalize("Schön für が") == "schon fur か"
-    assert keeping.normalize("Schön für が ﬁ½") == "schön für が fi1⁄2"
-    decomposed = unicodedata.normalize("NFD", "die größe für")
-    assert keeping.encode(decomposed) == keeping.encode("die größe für")
-    marks = "e\u0301 q\u0308 か\u3099 n\u0323"
-    assert keeping.normalize(marks) == marks
-
-
-def test_wordpiece_accents_go_or_stay_by_choice(vocab_file):
-    keeping = AlbertTokenizer(vocab_file=vocab_file, strip_accents=False)
-    dropping = AlbertTokenizer(vocab_file=vocab_file)
-    assert dropping.tokenize("Ée") == ["e", "##e"]
-    assert keeping.tokenize("Ée") == ["[UNK]"]
-    assert keeping.normalize("Ée が\u00ad") == "ée が"
 
 
 def test_special_pieces_never_come_out_of_text(spm_model_file, vocab_file):
@@ -169,26 +45,6 @@ def test_special_ids_are_those_of_the_vocabulary(tokenizer, vocab_file):
     assert special(AlbertTokenizer(vocab_file=vocab_file)) == [0, 2, 3, 4, 5]
 
 
-def test_word_starts_do_not_depend_on_english(tokenizer):
-    for piece, starts in (WORD_STARTS | WORD_INSIDES).items():
-        piece_id = tokenizer.token_to_id(piece)
-        assert tokenizer.id_to_token(piece_id) == piece
-        assert tokenizer.starts_word(piece_id) is starts, piece
-    for i in range(tokenizer.vocab_size):
-        if tokenizer.id_to_token(i).startswith("▁"):
-            assert tokenizer.word_start_table[i]
-    assert tokenizer.word_start_table.dtype == np.bool_
-    for letter in "etaoin":
-        assert not tokenizer.starts_word(tokenizer.token_to_id(letter))
-
-
-def test_wordpiece_word_starts_are_pieces_without_hashes(vocab_file):
-    tokenizer = AlbertTokenizer(vocab_file=vocab_file)
-    ids = tokenizer.encode("doing 中文.")
-    assert tokenizer.tokenize("doing 中文.") == ["d", "##o", "##ing", "中", "文", "."]
-    assert tokenizer.word_start_table[ids].tolist() == [True, False, False] + [True] * 3
-
-
 def test_ordinary_ids_leave_out_what_text_cannot_hold(spm_model_file, vocab_file):
     tokenizer = AlbertTokenizer(spm_model_file)
     assert tokenizer.ordinary_ids.tolist() == list(range(5, tokenizer.vocab_size))
@@ -197,20 +53,6 @@ def test_ordinary_ids_leave_out_what_text_cannot_hold(spm_model_file, vocab_file
     names = ["[PAD]", "[unused1]", "[UNK]", *CONTROL_SYMBOLS, "<S>"]
     assert {tokenizer.id_to_token(i) for i in left_out} == set(names)
     assert tokenizer.ordinary_ids.dtype == np.int32
-
-
-def test_byte_pieces_are_neither_ordinary_nor_word_starts(tmp_path):
-    model = train(tmp_path / "m", byte_fallback=True, vocab_size=660)
-    tokenizer = AlbertTokenizer(model)
-    byte_ids = [tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in range(256)]
-    assert tokenizer.unk_id not in byte_ids
-    assert not np.isin(byte_ids, tokenizer.ordinary_ids).any()
-    assert not tokenizer.word_start_table[byte_ids].any()
-    text = "rat 😀 a13,"
-    ids, offsets = tokenizer.encode_with_offsets(text)
-    assert ids == tokenizer.encode(text)
-    assert [text[slice(*o)] for o in offsets if o[0] < 5 <= o[1]] == ["😀"] * 4
-    assert [text[slice(*o)] for o in offsets[-3:]] == ["1", "3", ","]
 
 
 @pytest.mark.parametrize(
@@ -298,13 +140,6 @@ def test_answers_of_xquad_are_found_again(shared_data):
         assert found >= least, (file, name)
 
 
-def test_broken_surrogates_count_as_a_replacement_character(tokenizer):
-    assert tokenizer.normalize("a\ud83d b") == "a\ufffd b"
-    ids, offsets = tokenizer.encode_with_offsets("rat\ud83d sea")
-    assert ids == tokenizer.encode("rat\ufffd sea")
-    assert offsets[-1][1] == len("rat\ud83d sea")
-
-
 def test_decode_gives_the_normalized_text_back(tokenizer, vocab_file):
     text = "Rat in 2013, a13, (5% für"
     assert (
@@ -346,63 +181,10 @@ def test_pickled_tokenizer_works_without_its_file(tmp_path, vocab_file):
         assert copy.metadata() == tokenizer.metadata()
 
 
-def test_sentencepiece_face_does_not_load_tensorflow(spm_model_file):
-    code = (
-        "import sys; from albert_tf.text.tokenizer import AlbertTokenizer\n"
-        f"AlbertTokenizer({spm_model_file!r}).encode_with_offsets('in 2013, für')\n"
-        "sys.exit('tensorflow' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
 def test_exactly_one_vocabulary_is_asked_for(spm_model_file, vocab_file):
     for files in ({}, {"spm_model_file": spm_model_file, "vocab_file": vocab_file}):
         with pytest.raises(ValueError, match="exactly one of spm_model_file and"):
             AlbertTokenizer(**files)
-
-
-@pytest.mark.parametrize(
-    ("changes", "missing"),
-    [
-        ({"control_symbols": ["[CLS]", "[SEP]"]}, r"\[MASK\]"),
-        ({"control_symbols": ["[SEP]", "[MASK]"]}, r"\[CLS\]"),
-        ({"pad_id": -1}, "padding"),
-        (
-            {
-                "control_symbols": ["[CLS]", "[SEP]"],
-                "user_defined_symbols": [*WORD_STARTS, "[MASK]"],
-            },
-            r"\[MASK\]",
-        ),
-    ],
-)
-def test_model_without_a_special_piece_is_refused(tmp_path, changes, missing):
-    path = train(tmp_path / "flawed.model", **changes)
-    with pytest.raises(
-        ValueError, match=rf"flawed\.model .*{missing}.*: train"
-    ) as error:
-        AlbertTokenizer(path)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[PAD]\n[UNK]\n[CLS]\n[MASK]\na", r"vocab\.txt has no line \[SEP\]"),
-        ("<pad>\n<unk>\n[CLS]\n[SEP]\n[MASK]\n▁the\n▁of", r"\.model file"),
-        ("<pad>\t0\n▁the\t-3.07\n", r"\.model file as spm_model_file"),
-        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\na", "line 8: .*as on line 6"),
-        ("[PAD]\n[UNK]\n\n[CLS]\n[SEP]\n[MASK]\na", "line 3: .*''"),
-        ("", "empty"),
-        (b"\xff\xfe\x00", "not UTF-8"),
-    ],
-)
-def test_unfit_wordpiece_vocabulary_is_refused(tmp_path, content, message):
-    path = tmp_path / "vocab.txt"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ValueError, match=message) as error:
-        AlbertTokenizer(vocab_file=path)
-    assert "\n" not in str(error.value)
 
 
 def test_missing_or_unfit_model_file_is_refused(tmp_path, vocab_file):
@@ -412,14 +194,3 @@ def test_missing_or_unfit_model_file_is_refused(tmp_path, vocab_file):
         AlbertTokenizer(vocab_file)
     with pytest.raises(OSError):
         AlbertTokenizer(tmp_path)
-
-
-def test_line_ends_and_byte_order_mark_do_not_change_a_vocabulary(tmp_path, vocab_file):
-    expected = AlbertTokenizer(vocab_file=vocab_file)
-    with open(vocab_file, encoding="utf-8") as file:
-        windows = file.read().replace("\n", "\r\n")
-    path = tmp_path / "vocab.txt"
-    path.write_bytes(windows.encode("utf-8-sig"))
-    tokenizer = AlbertTokenizer(vocab_file=path)
-    assert tokenizer.vocab_size == expected.vocab_size
-    assert tokenizer.encode("doing 中") == expected.encode("doing 中")

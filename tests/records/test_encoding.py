@@ -1,0 +1,66 @@
+"""Frames are those that protobuf and TensorFlow write, byte for byte."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.records.encoding import frame_rows
+from albert_tf.records.features import Feature, pretraining_features
+from helpers import tiny
+
+FEATURES = pretraining_features(tiny.MAX_SEQ_LENGTH, tiny.MAX_PREDICTIONS)
+
+
+def rows(count, seed=0):
+    return list(tiny.random_rows(count, np.random.default_rng(seed)))
+
+
+def as_example(row, features):
+    """The same by protobuf, a row at a time."""
+    values = {}
+    for name, feature in features.items():
+        flat = np.asarray(row[name]).ravel().tolist()
+        if feature.dtype == "int64":
+            value = tf.train.Feature(int64_list=tf.train.Int64List(value=flat))
+        else:
+            value = tf.train.Feature(float_list=tf.train.FloatList(value=flat))
+        values[name] = value
+    example = tf.train.Example(features=tf.train.Features(feature=values))
+    return example.SerializeToString(deterministic=True)
+
+
+@pytest.mark.parametrize("bits", [1, 7, 8, 14, 15, 21, 28, 31, 32, 33, 56, 63])
+def test_frames_are_those_of_protobuf_and_tensorflow_byte_for_byte(bits, tmp_path):
+    rng = np.random.default_rng(bits)
+    features = {
+        "b": Feature((3, 50)),
+        "score": Feature((2,), "float32"),
+        "a": Feature(()),
+        # Long enough that its length, and that of all, are of two or three bytes.
+        "long": Feature((17_000,)),
+    }
+    columns = {
+        "b": rng.integers(0, 1 << bits, (7, 3, 50), np.int64, endpoint=bits < 63),
+        "score": rng.normal(size=(7, 2)).astype(np.float32),
+        "a": rng.integers(-(1 << bits), 1, 7),
+        "long": rng.integers(0, 1 + 200 * np.arange(7)[:, None], (7, 17_000)),
+    }
+    # Values of every size, so that lengths differ from row to row.
+    columns["b"] >>= rng.integers(0, bits + 1, (7, 3, 50))
+    frames, offsets = frame_rows(columns, features)
+    path = tmp_path / "rows"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for index in range(7):
+            row = {name: values[index] for name, values in columns.items()}
+            writer.write(as_example(row, features))
+    assert frames.tobytes() == path.read_bytes()
+    sizes = [
+        len(r) + 16 for r in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+    ]
+    assert np.diff(offsets).tolist() == sizes and offsets[0] == 0
+
+
+def test_no_rows_are_no_bytes():
+    columns = {name: np.zeros((0, *f.shape)) for name, f in FEATURES.items()}
+    frames, offsets = frame_rows(columns, FEATURES)
+    assert len(frames) == 0 and offsets.tolist() == [0]

@@ -1,0 +1,200 @@
+"""Sidecars are checked when they are read, and record files found by their names."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_tf.records.features import pretraining_features
+from albert_tf.records.sidecar import (
+    expand_paths,
+    read_metadata,
+    read_record_set,
+    shard_paths,
+    sidecar_path,
+)
+from albert_tf.records.writer import write_records
+from helpers import tiny
+
+FEATURES = pretraining_features(tiny.MAX_SEQ_LENGTH, tiny.MAX_PREDICTIONS)
+
+
+def rows(count, seed=0):
+    return list(tiny.random_rows(count, np.random.default_rng(seed)))
+
+
+def test_the_sidecar_tells_rows_features_and_metadata(tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 5, random_seed=17)
+    metadata = read_metadata(path)
+    assert metadata["rows"] == 5 and metadata["random_seed"] == 17
+    assert metadata["features"] == FEATURES
+
+
+@pytest.mark.parametrize("lost", ["rows", "rows.json"])
+def test_a_file_without_its_sidecar_and_the_reverse_are_refused(lost, tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 5)
+    (tmp_path / lost).unlink()
+    with pytest.raises(FileNotFoundError, match=f"{lost} is missing"):
+        read_record_set([str(path)], {})
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[1]", "7", '{"rows": 3}', "format_version", "rows", "features", "old"],
+)
+def test_a_sidecar_that_is_not_ours_is_refused_in_one_line(content, tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 5)
+    sidecar = sidecar_path(path)
+    values = json.loads(sidecar.read_text())
+    if content == "old":
+        content = json.dumps({**values, "format_version": 0})
+    elif content in values:
+        content = json.dumps({k: v for k, v in values.items() if k != content})
+    sidecar.write_text(content)
+    with pytest.raises(ValueError, match=r"sidecar|format_version 0") as caught:
+        read_record_set([path], {})
+    assert str(sidecar) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rows", -5),
+        ("rows", 2.5),
+        ("rows", "5"),
+        ("rows", True),
+        ("bytes", -1),
+        ("bytes", "many"),
+        ("features", [1]),
+        ("features", {"input_ids": {"shape": [-3], "dtype": "int64"}}),
+        ("features", {"input_ids": {"shape": 3, "dtype": "int64"}}),
+        ("features", {"input_ids": {"shape": [3], "dtype": "text"}}),
+    ],
+)
+def test_values_that_no_sidecar_has_are_refused_in_one_line(key, value, tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 5)
+    sidecar = sidecar_path(path)
+    sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), key: value}))
+    with pytest.raises(ValueError, match="is not a record sidecar") as caught:
+        read_record_set([path], {})
+    assert str(sidecar) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_set_counts_the_rows_of_its_files(tmp_path):
+    paths = [str(tiny.write_rows(tmp_path / f"{n}", n, seed=n)) for n in (3, 5, 1)]
+    record_set = read_record_set(paths, {"vocab_size": tiny.VOCAB_SIZE})
+    assert record_set.paths == tuple(paths)
+    assert record_set.rows == (3, 5, 1) and record_set.total_rows == 9
+    assert record_set.features == FEATURES
+    assert record_set.tokenizer_settings == {
+        "vocabulary_sha256": record_set.metadata["vocabulary_sha256"],
+        "vocab_size": tiny.VOCAB_SIZE,
+        "lower_case": True,
+        "strip_accents": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "asked"),
+    [
+        ("max_seq_length", 512),
+        ("max_predictions_per_seq", 20),
+        ("vocab_size", 30_000),
+        ("lower_case", False),
+        ("vocabulary_sha256", "0f"),
+        ("unheard_of", 1),
+    ],
+)
+def test_rows_made_otherwise_than_asked_are_refused_with_both_values(
+    key, asked, tmp_path
+):
+    path = tiny.write_rows(tmp_path / "rows", 2)
+    # A digest's beginning tells two apart.
+    made = str(read_metadata(path).get(key))[:12]
+    with pytest.raises(ValueError, match=f"{key}={made}.*{key}={asked}"):
+        read_record_set([path], {key: asked})
+    assert read_record_set([path], {key: None}).total_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [("vocab_size", 62), ("lower_case", False), ("vocabulary_sha256", "0f")],
+)
+def test_files_that_were_not_made_together_are_refused(key, other, tmp_path):
+    first = tiny.write_rows(tmp_path / "first", 2)
+    second = tiny.write_rows(tmp_path / "second", 2, **{key: other})
+    mine = read_metadata(first)[key]
+    with pytest.raises(ValueError, match=f"second.*first.*{key}.*{other}.*{mine}"):
+        read_record_set([first, second], {})
+
+
+def test_files_of_other_lengths_are_refused(tmp_path):
+    first = tiny.write_rows(tmp_path / "first", 2)
+    metadata = {k: v for k, v in read_metadata(first).items() if k != "rows"}
+    longer = pretraining_features(12, tiny.MAX_PREDICTIONS)
+    some = tiny.random_rows(2, np.random.default_rng(0), 12, tiny.MAX_PREDICTIONS)
+    del metadata["features"]
+    write_records(tmp_path / "second", some, longer, metadata)
+    with pytest.raises(ValueError, match=r"second.*first.*features.*\(12,\).*\(10,\)"):
+        read_record_set([first, tmp_path / "second"], {})
+
+
+def test_a_set_without_rows_is_refused_but_an_empty_file_in_one_is_not(tmp_path):
+    empty = tiny.write_rows(tmp_path / "empty", 0)
+    with pytest.raises(ValueError, match="no rows"):
+        read_record_set([empty], {})
+    some = tiny.write_rows(tmp_path / "some", 2)
+    assert read_record_set([empty, some], {}).total_rows == 2
+
+
+def test_paths_are_listed_once_sorted_and_without_sidecars(tmp_path):
+    expected = [str(tiny.write_rows(tmp_path / f"{name}.tfrecord", 1)) for name in "ab"]
+    odd = str(tiny.write_rows(tmp_path / "odd[1].tfrecord", 1))
+    assert expand_paths(f"{tmp_path}/[ab].*, {expected[0]},") == expected
+    assert expand_paths(f"{tmp_path}/*") == [*expected, odd]
+    assert expand_paths(odd) == [odd]
+
+
+def test_a_sharded_name_stands_for_its_files(tmp_path):
+    shards = shard_paths(f"{tmp_path}/rows.tfrecord@3")
+    assert [Path(path).name for path in shards] == [
+        "rows.tfrecord-00000-of-00003",
+        "rows.tfrecord-00001-of-00003",
+        "rows.tfrecord-00002-of-00003",
+    ]
+    for path in shards:
+        tiny.write_rows(Path(path), 1)
+    assert expand_paths(f"{tmp_path}/rows.tfrecord@3") == shards
+    assert expand_paths(f"{tmp_path}/rows.tfrecord*") == shards
+    Path(shards[1]).unlink()
+    with pytest.raises(FileNotFoundError, match="00001-of-00003"):
+        expand_paths(f"{tmp_path}/rows.tfrecord@3")
+
+
+@pytest.mark.parametrize(("name", "files"), [("a", ["a"]), ("a@b", ["a@b"])])
+def test_other_names_stand_for_themselves(name, files):
+    assert shard_paths(name) == files
+
+
+@pytest.mark.parametrize("name", ["a@0", "a@100000"])
+def test_a_number_of_shards_that_cannot_be_is_refused(name):
+    with pytest.raises(ValueError, match=f"Received '{name}'"):
+        shard_paths(name)
+
+
+def test_a_file_of_another_size_than_its_sidecar_says_is_refused(tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 3)
+    with open(path, "r+b") as file:
+        file.truncate(path.stat().st_size - 1)
+    with pytest.raises(ValueError, match="bytes, but its sidecar says"):
+        read_record_set([path], {})
+
+
+@pytest.mark.parametrize("pattern", ["", " , ", "nowhere.tfrecord", "nowhere/*"])
+def test_a_pattern_without_files_is_an_error_that_says_so(pattern, tmp_path):
+    present = tiny.write_rows(tmp_path / "rows", 1)
+    words = "--input_file" if not pattern.strip(" ,") else pattern.replace("*", r"\*")
+    prefix = f"{present}," if "nowhere" in pattern else ""
+    with pytest.raises(FileNotFoundError, match=words):
+        expand_paths(prefix + pattern)
