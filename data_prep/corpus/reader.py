@@ -195,7 +195,7 @@ class ReadingConfig:
         squad, race: each passage of such JSON files is a document.
       on_bad_text: a line that is not UTF-8 (jsonl: or not an object with a `text`):
         stop with its file and line, or skip and count it.
-      language: language of the text, as en or zh: its rules find sentences (not of
+      language: language of the text, as en or zh; its rules find sentences (unused for
         lines).
     Raises:
       ValueError: an unknown value.

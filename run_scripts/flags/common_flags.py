@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.files import sha256
 from albert_tf.records.sidecar import RecordSet, expand_paths, read_record_set
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.corpus.reader import INPUT_FORMATS, ON_BAD_TEXT
+from data_prep.corpus.reader import ReadingConfig
 from data_prep.pretraining.config import PretrainingDataConfig
 from data_prep.pretraining.masking import MaskingConfig
 from flags import fields
@@ -96,26 +96,12 @@ def define_corpus_flags(required: bool = True, input_format: str = "lines") -> N
         "name ends in .gz is decompressed while it is read.",
         required,
     )
-    define_input_format_flag(
-        input_format,
-        INPUT_FORMATS,
-        "lines: one sentence a line, a blank line between documents. raw: a file is a "
-        "document, with a blank line between paragraphs; sentences are found. jsonl: a "
-        "JSON object a line, with its document under the key `text`; sentences are "
-        "found. squad, race: each passage of such JSON files is a document.",
-    )
-    flags.DEFINE_enum(
+    fields.define(
+        ReadingConfig,
+        "input_format",
         "on_bad_text",
-        "error",
-        ON_BAD_TEXT,
-        "A line that is not UTF-8 (jsonl: or not an object with a `text`): stop and "
-        "name its file and line, or skip and count it.",
-    )
-    flags.DEFINE_string(
         "language",
-        "en",
-        "Language of the text, as en or zh; its rules find sentences (not used for "
-        "lines).",
+        input_format=input_format,
     )
 
 
