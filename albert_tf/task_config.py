@@ -196,10 +196,10 @@ class Squad:
           ValueError: it is of another task, or of none.
         """
         if not isinstance(task_config, cls):
-            name = task_config.task_name if task_config else None
+            name = task_config.task_name if task_config else "no task"
             raise ValueError(
-                f"The model was trained for {name!r}, not for SQuAD: give a folder "
-                "that run_squad.py made."
+                f"The model was trained for {name}, not for SQuAD: pass a folder that "
+                "run_squad.py wrote."
             )
         return task_config
 

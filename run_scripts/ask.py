@@ -30,7 +30,11 @@ def main():
     from albert_tf.tasks.create import create_task
 
     folder = ModelDir.read(FLAGS.model)
-    task_config = Squad.require(folder.task_config)
+    config = folder.require_config()
+    try:
+        task_config = Squad.require(folder.task_config)
+    except ValueError as error:
+        raise ValueError(f"{FLAGS.model}: {error}") from None
     text = _read_text(FLAGS.context)
     questions = [Question(str(i), asked) for i, asked in enumerate(FLAGS.question)]
     rows = list(
@@ -43,7 +47,7 @@ def main():
         )
     )
     task = create_task(task_config)
-    model = task.build_model(folder.config)
+    model = task.build_model(config)
     load_weights(model, folder.checkpoint, unused_ok=HEADS)
     predicted = squad.predict(task, model, rows, _ROWS_AT_A_TIME)
     contexts = {question.question_id: text for question in questions}

@@ -77,13 +77,6 @@ DAMAGED = {
     "ask without numbers": (_DATA, _ASK),
     "convert without numbers": (_DATA, _CONVERT),
 }
-# The version that made the files ended these with a traceback, or named no folder.
-_WORSE_BEFORE = {
-    "predict without configuration",
-    "answer without configuration",
-    "ask without configuration",
-    "ask without task",
-}
 
 
 def folder_of(case):
@@ -245,13 +238,7 @@ def test_a_folder_that_does_not_say_how_text_is_cleaned_answers_the_same(done):
     assert done["older"].out == done["asked_squad_v1"].out
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, marks=pytest.mark.xfail) if case in _WORSE_BEFORE else case
-        for case in DAMAGED
-    ],
-)
+@pytest.mark.parametrize("case", DAMAGED)
 def test_a_missing_file_is_one_line_that_names_the_folder(done, case):
     assert done[case].code in (1, 2)
     lines = done[case].err.strip().splitlines()

@@ -119,8 +119,8 @@ def test_wrong_values_are_refused(values, message):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (Regression("cola"), "trained for 'cola', not for SQuAD"),
-        (None, "trained for None"),
+        (Regression("cola"), "trained for cola, not for SQuAD"),
+        (None, "trained for no task"),
     ],
 )
 def test_another_task_is_no_squad(config, message):

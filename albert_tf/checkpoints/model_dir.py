@@ -132,6 +132,19 @@ class ModelDir:
             metrics=read_json(folder_of(weights) / BEST_REPORT_FILE, missing_ok=True),
         )
 
+    def require_config(self) -> AlbertConfig:
+        """The configuration.
+
+        Raises:
+          FileNotFoundError: there is none in the folder.
+        """
+        if self.config is None:
+            raise FileNotFoundError(
+                f"{folder_of(self.checkpoint)} holds no configuration ({CONFIG_FILE}): "
+                "copy the model's file there."
+            )
+        return self.config
+
     def tokenizer(self) -> AlbertTokenizer:
         """Builds the tokenizer that the model was trained with.
 

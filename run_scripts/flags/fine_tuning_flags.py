@@ -124,8 +124,9 @@ def _trained_model() -> "tuple[ModelDir, AlbertTokenizer]":
             f"{model.checkpoint} was not trained for a task: its head would be "
             "random. Pass --do_train first."
         )
-    if FLAGS["max_seq_length"].present and model.config:
-        _check_length(model.config)
+    config = model.require_config()
+    if FLAGS["max_seq_length"].present:
+        _check_length(config)
     return model, model.tokenizer()
 
 
