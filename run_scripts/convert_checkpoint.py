@@ -71,6 +71,7 @@ if __name__ == "__main__":
         "Checkpoint format of --to.",
         required=True,
     )
+    flags.DEFINE_alias("format", "layout")
     common_flags.define_config_file_flag(required=False)
     flags.DEFINE_bool(
         "strict",

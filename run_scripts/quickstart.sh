@@ -10,7 +10,7 @@ usage="Usage: run_scripts/quickstart.sh [options]
   --input_format=FORMAT  raw (the default), lines or jsonl
   --language=CODE        language of the text (en)
   --output_dir=DIR       where all of it goes (quickstart_output)
-  --vocab_size=N         pieces of the vocabulary (2000)
+  --vocab_size=N         tokens of the vocabulary (2000)
   --num_train_steps=N    optimizer steps (1500)
 What is there already is kept; training that was stopped goes on where it was."
 
@@ -52,7 +52,7 @@ python "$scripts/quickstart/corpus.py" --input_file="$input" --language="$langua
   --input_format="$input_format" --output_dir="$output/text" \
   --albert_config_file="$repository/configs/albert_tiny.json" --vocab_size="$vocab_size"
 
-step "Vocabulary of $vocab_size pieces"
+step "Vocabulary of $vocab_size tokens"
 if missing "$vocabulary"; then
   python "$scripts/train_sentencepiece.py" --input_file="$output/text/train.jsonl" \
     --input_format=jsonl --model_prefix="$output/vocabulary" \

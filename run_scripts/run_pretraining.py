@@ -82,10 +82,10 @@ if __name__ == "__main__":
     flags.DEFINE_bool(
         "sentence_order_loss",
         True,
-        "Train the sentence-order head too, which is next-sentence prediction on rows "
-        "made for that. If false, masked pieces alone.",
+        "Train the sentence-order head too (next-sentence prediction on rows made for "
+        "that). If false, train the masked-LM objective alone.",
     )
-    common_flags.define_tokenizer_flags(cleaning=None)
+    common_flags.define_tokenizer_flags(cleaning=None, checked_only=True)
     common_flags.define_max_seq_length_flag()
     common_flags.define_max_predictions_flag()
     common_flags.define_run_flags()

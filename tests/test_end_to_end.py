@@ -35,7 +35,7 @@ def finished(tmp_path_factory):
 def test_the_table_and_the_answer_are_printed(finished):
     _, printed = finished
     table = printed.split("== Result")[1]
-    for line in ("rows, training", "unknown pieces", "steps a second"):
+    for line in ("rows, training", "unknown tokens", "steps a second"):
         assert line in table
     for line in ("masked-LM accuracy", "commonest piece", "sentence-order accuracy"):
         [row] = [row for row in table.splitlines() if line in row]

@@ -1,4 +1,4 @@
-"""Who may import whom, so that every module can be read and tested on its own."""
+"""The import rules, by which every module can be read and tested on its own."""
 
 import ast
 import graphlib
@@ -228,7 +228,7 @@ def test_the_library_imports_only_what_setup_installs():
 
 
 def is_light(path):
-    """Whether data workers import a module of the library."""
+    """True if data workers import a module of the library."""
     package = package_of(path)
     if package in {*WITH_TENSORFLOW, "encoder", "models", "optimization"}:
         return False

@@ -23,7 +23,7 @@ _PROJECTION = "bert/embeddings/word_embeddings_2"
 
 
 def is_albert_zh(names: Iterable[str]) -> bool:
-    """Whether the names of a checkpoint are those of albert_zh."""
+    """True if the names of a checkpoint are those of albert_zh."""
     return any(name == _PROJECTION or name.startswith(_SHARED) for name in names)
 
 

@@ -4,7 +4,7 @@ import enum
 
 
 class CheckpointFormat(enum.Enum):
-    """How stored weights are named; the values are those of flags and reports.
+    """Conventions of naming stored weights; the values are those of flags and reports.
 
     A hub module or SavedModel has the format of the names in it.
     """

@@ -68,7 +68,7 @@ class StoredWeights:
 
     @property
     def has_no_pooler(self) -> bool:
-        """Whether it is of a class of `transformers` that has no pooler."""
+        """True if it is of a class of `transformers` that has no pooler."""
         return self.format is CheckpointFormat.TRANSFORMERS and not any(
             name.startswith(POOLER_PREFIX) for name in self.weights
         )

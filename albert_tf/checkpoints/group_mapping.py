@@ -34,7 +34,7 @@ _BERT_PARTS = {
 
 
 def is_bert(names: Iterable[str]) -> bool:
-    """Whether the names of a checkpoint are those of the published BERT models."""
+    """True if the names of a checkpoint are those of the published BERT models."""
     return any(_BERT_LAYER.fullmatch(name) for name in names)
 
 
@@ -120,7 +120,7 @@ def target_names(name: str, groups: Mapping[str, Sequence[int]]) -> list[str]:
 
 
 def is_layer_weight(name: str) -> bool:
-    """Whether a weight belongs to one of the groups."""
+    """True if a weight belongs to one of the groups."""
     return bool(_GROUP.fullmatch(name))
 
 

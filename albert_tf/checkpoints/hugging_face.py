@@ -183,7 +183,7 @@ def _full_name(name: str) -> str:
 
 
 def is_folder(folder: Path) -> bool:
-    """Whether a folder holds weights of `transformers`, in any of its formats."""
+    """True if a folder holds weights of `transformers`, in any of its formats."""
     return any((folder / name).is_file() for name in WEIGHTS_FILES)
 
 

@@ -29,7 +29,7 @@ _HINTS = {
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
-    """What became of every name of a checkpoint and of a model.
+    """The names that were loaded, missing, unused and ignored.
 
     Attributes:
       loaded: names that were copied into the model.

@@ -56,7 +56,7 @@ _QUERY = "transformer/self_attention/query/kernel"
 
 
 def is_model_garden(names: Container[str]) -> bool:
-    """Whether the names of a checkpoint are those of tf-models' encoder."""
+    """True if the names of a checkpoint are those of tf-models' encoder."""
     return _QUERY in names
 
 

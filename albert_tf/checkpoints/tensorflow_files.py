@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 
 class Naming(enum.Enum):
-    """How the keys of a checkpoint name its weights."""
+    """Ways in which the keys of a checkpoint name its weights."""
 
     NAMES = "names"  # TensorFlow 1
     OWN = "own"

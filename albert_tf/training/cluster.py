@@ -24,7 +24,7 @@ _SECONDS_BETWEEN_PROBES = 0.5
 
 
 class Limits(NamedTuple):
-    """How long to wait, in seconds.
+    """Limits of waiting, in seconds.
 
     Attributes:
       tpu: for the address of a TPU given by name, and again for its answer.

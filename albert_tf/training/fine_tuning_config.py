@@ -21,8 +21,11 @@ class FineTuningConfig:
 
     Attributes:
       num_runs: number of runs, each from its own seed.
-      num_train_epochs: training epochs; overrides num_train_steps if above 0.
-      warmup_proportion: share of the steps of num_train_epochs that warm up.
+      num_train_epochs: training epochs; if above 0, they decide instead of
+        num_train_steps. On a command line, steps that are given alone replace a
+        script's default of epochs.
+      warmup_proportion: share of the steps that warm up; used with num_train_epochs
+        only, instead of num_warmup_steps.
       classifier_dropout: probability of dropping a value of the head's input.
       unshare: allow layers that share weights in the start model to start as copies of
         them; a model that shares all parameters gets its own for every layer.
@@ -92,7 +95,10 @@ def split_settings(
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             hint = f" Did you mean {close[0]}?" if close else ""
-            raise ValueError(f"Fine-tuning has no setting {name!r}.{hint}")
+            raise ValueError(
+                f"Fine-tuning has no setting {name!r}.{hint} Settings are the fields "
+                "of FineTuningConfig, OptimizerConfig and TrainConfig."
+            )
     values = [{n: v for n, v in settings.items() if n in fields} for fields in names]
     train_config = TrainConfig(**{**TRAIN, **values[2], "output_dir": output_dir})
     if not train_config.eval_steps:

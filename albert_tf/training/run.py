@@ -26,7 +26,7 @@ LOCK_FILE = ".lock"
 
 
 class RunStatus(str, enum.Enum):
-    """How a run ended; the values are stored in `results.json`."""
+    """The end of a run; the values are stored in `results.json`."""
 
     FINISHED = "finished"
     EVALUATED = "evaluated"

@@ -29,7 +29,7 @@ _CONFIG_FILE = "settings.json"
 def hold_folder(folder: str, config: Mapping[str, Any]) -> Iterator[None]:
     """Holds a folder for a text, together with other runs of the same text.
 
-    What an ended run of another text left in it is removed.
+    Files of an ended run of another text are removed.
 
     Args:
       folder: the folder, which exists.

@@ -29,7 +29,7 @@ _Made = tuple[Features, int, Iterable[Mapping[str, Any]]]
 
 
 class Conversion(NamedTuple):
-    """How rows are made, and the folder that keeps them.
+    """Settings of making rows, and the folder that keeps them.
 
     Attributes:
       tokenizer: the model's.

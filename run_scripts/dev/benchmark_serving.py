@@ -33,7 +33,7 @@ def define_flags() -> None:
     common_flags.define_config_file_flag()
     common_flags.define_config_override_flag()
     common_flags.define_tokenizer_flags()
-    flags.DEFINE_integer("pieces", 20, "Tokens of the one text, special ones included.")
+    flags.DEFINE_integer("tokens", 20, "Tokens of the one text, special ones included.")
     data_flags.define_repeats_flag(50, "Times that each request is timed.")
     common_flags.define_precision_flag()
 
@@ -62,14 +62,14 @@ def main() -> None:
         )
         version, _ = export.export_model(exported, f"{folder}/served")
         signatures = tf.saved_model.load(str(version)).signatures
-        one = _text_of(tokenizer, FLAGS.pieces - 2)
+        one = _text_of(tokenizer, FLAGS.tokens - 2)
         many = [_text_of(tokenizer, length) for length in _MIXED_LENGTHS]
         graph = tf.function(model)
         batch = _ids(tokenizer, [one])
         todo = {
             "text": lambda: signatures["text"](text=tf.constant([one])),
             "ids": lambda: signatures["ids"](**batch),
-            "products": _products(config, FLAGS.pieces, FLAGS.precision),
+            "products": _products(config, FLAGS.tokens, FLAGS.precision),
             "model in a tf.function": lambda: graph(batch),
             "model called eagerly": lambda: model(batch),
             "text, 16 of 4 to 120": lambda: signatures["text"](text=tf.constant(many)),

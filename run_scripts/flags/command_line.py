@@ -1,6 +1,7 @@
 """Runs a script: parses its flags, prints its help, reports errors in one line."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 
@@ -36,7 +37,8 @@ def run(main: Callable, words: str = "") -> None:
         try:
             return FLAGS(arguments)
         except flags.Error as error:
-            _print_error(error)
+            missing = re.findall(r"Flag (--\w+) must have a value", str(error))
+            _print_error(f"Pass {' and '.join(missing)}." if missing else error)
             sys.exit(2)
 
     def guarded(arguments):
@@ -79,5 +81,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     )
 
 
-def _print_error(error: Exception) -> None:
-    print("ERROR: " + " ".join(str(error).split()), file=sys.stderr)
+def _print_error(error: Exception | str) -> None:
+    """Prints an error in one line; one without a text by its kind."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    print(f"ERROR: {text}", file=sys.stderr)

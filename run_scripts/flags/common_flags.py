@@ -105,27 +105,41 @@ def define_corpus_flags(required: bool = True, input_format: str = "lines") -> N
     )
 
 
-def define_tokenizer_flags(cleaning: bool | None = True) -> None:
-    """Defines the vocabulary and the cleaning of text, whose default is `cleaning`."""
+def define_tokenizer_flags(
+    cleaning: bool | None = True, checked_only: bool = False
+) -> None:
+    """Defines the vocabulary and the cleaning of text.
+
+    Args:
+      cleaning: default of the two flags of cleaning.
+      checked_only: True if nothing is tokenized, and records are only checked to have
+        been made with these.
+    """
+    check = " The records must have been made with it." if checked_only else ""
     flags.DEFINE_string(
-        "spm_model_file", None, "SentencePiece model (.model); replaces --vocab_file."
+        "spm_model_file",
+        None,
+        f"SentencePiece model (.model); replaces --vocab_file.{check}",
     )
     flags.DEFINE_string(
         "vocab_file",
         None,
         "WordPiece vocabulary, a token a line (the Chinese models have one). Not used "
-        "with --spm_model_file.",
+        f"with --spm_model_file.{check}",
     )
-    define_text_cleaning_flags(cleaning)
+    rule = " Default: as the model's folder says." if cleaning is None else ""
+    if checked_only:
+        rule = " The records must have been made so. Default: not checked."
+    define_text_cleaning_flags(cleaning, rule)
 
 
-def define_text_cleaning_flags(default: bool | None = True) -> None:
+def define_text_cleaning_flags(default: bool | None = True, rule: str = "") -> None:
     """Defines how text is cleaned before it is tokenized.
 
     Args:
-      default: of both flags; None: as the files next to the model say.
+      default: of both flags.
+      rule: meaning of no value, a sentence with a space before it.
     """
-    rule = " Default: as the model's folder says." if default is None else ""
     flags.DEFINE_bool("do_lower_case", default, f"Lower-case the text.{rule}")
     flags.DEFINE_bool(
         "strip_accents",
@@ -270,7 +284,7 @@ def define_run_flags(**defaults: Any) -> None:
     """
     define_output_dir_flag()
     flags.DEFINE_bool("do_train", True, "Train.")
-    flags.DEFINE_bool("do_eval", False, "Evaluate, after training.")
+    flags.DEFINE_bool("do_eval", False, "Evaluate; after training, if there is any.")
     fields.define(
         TrainConfig,
         "train_batch_size",

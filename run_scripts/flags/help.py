@@ -69,6 +69,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "output_file",
         "to",
         "layout",
+        "format",
         "model_prefix",
         "export_dir",
         "model_version",
@@ -170,7 +171,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "repeats",
         "short_steps",
         "padded_steps",
-        "pieces",
+        "tokens",
         "kills",
         "max_minutes",
     ),
@@ -179,6 +180,8 @@ _CLOSING = """\
 In general:
   --flagfile=FILE
       Read flags from a file, one a line, as the recipes in configs/ are.
+  --only_check_args
+      Check the flags and stop.
   --verbosity=1
       Show library messages, and the traceback of an error.
   --helpfull
@@ -207,6 +210,8 @@ def _describe(name: str) -> str:
     default = "" if flag.default in (None, "", []) else f"={flag.default_as_str}"
     if flag.boolean and flag.default is not None:
         default = f" (default: {str(flag.default).lower()})"
+    if any("other than None" in validator.message for validator in flag.validators):
+        default = " (required)"
     # absl notes how often a flag may be given.
     text = flag.help.split(";\n    repeat this option")[0]
     width = min(shutil.get_terminal_size((88, 24)).columns, 100)

@@ -38,7 +38,7 @@ def define_preflight_flags() -> None:
 
 
 def define_train_benchmark_flags() -> None:
-    """Which training steps are measured; every combination of the lists is."""
+    """Defines the training steps to measure: every combination of the lists."""
     flags.DEFINE_list(
         "albert_config_files",
         None,

@@ -51,7 +51,7 @@ def load_tokenizer(folder: Path):
 
 
 def unknown_share(folder: Path) -> float:
-    """Share of the evaluation text's pieces that the vocabulary lacks."""
+    """Share of the evaluation text's tokens that the vocabulary lacks."""
     tokenizer = load_tokenizer(folder)
     pieces = Counter(
         piece
@@ -71,7 +71,7 @@ def print_table(folder: Path) -> None:
     rows = {
         "rows, training": f"{sidecars['train']['rows']:,}",
         "rows, evaluation": f"{sidecars['eval']['rows']:,}",
-        "unknown pieces": f"{unknown_share(folder):.2%}",
+        "unknown tokens": f"{unknown_share(folder):.2%}",
         "steps": f"{results['global_step']:,}",
     }
     if results.get("train"):

@@ -90,7 +90,7 @@ def check_shell_script(script, *options):
 
 
 def helps():
-    """What `--help` of each script of the pages prints, by its words."""
+    """Output of `--help` of each script of the pages, by its words."""
     starts = set()
     for _, words in COMMANDS:
         if words[0] == "python":

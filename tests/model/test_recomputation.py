@@ -1,4 +1,4 @@
-"""What recomputation keeps for the backward pass, off XLA and under it."""
+"""Tensors that recomputation keeps for the backward pass, off XLA and under it."""
 
 import numpy as np
 import pytest

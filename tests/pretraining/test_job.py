@@ -192,7 +192,7 @@ def lengths(rows):
 
 
 def ngrams(rows):
-    """How many masked pieces follow each other, in runs of 1, 2, ..."""
+    """Numbers of runs of 1, 2, ... adjacent masked tokens."""
     masked = np.zeros(rows["input_ids"].shape, bool)
     places = np.nonzero(rows["masked_lm_weights"])
     masked[places[0], rows["masked_lm_positions"][places]] = True

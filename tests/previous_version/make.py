@@ -58,7 +58,7 @@ def main():
 
 
 def run(runner: Runner, work: Path, lines: list[list[str]]) -> list[str]:
-    """What the commands print; none may fail."""
+    """Runs commands, none of which may fail; returns their output."""
     found = runner.run(work, lines)
     for line, done in zip(lines, found, strict=True):
         assert done.code == 0, f"{line}\n{done.out}\n{done.err}"

@@ -32,7 +32,7 @@ _AT_ONCE = 2
 
 
 class Done(NamedTuple):
-    """What a command left: its exit code and what it printed."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

@@ -36,7 +36,7 @@ def rows_in_order(record_set):
 
 
 def key(row):
-    """What a row is told by."""
+    """The values that identify a row."""
     return tuple(np.concatenate([row["input_ids"], row["masked_lm_ids"]]).tolist())
 
 

@@ -61,7 +61,7 @@ def seen(found):
 
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_each_epoch_has_every_row_once(rows, size):
-    """Where pools end and epochs end differ: over many epochs it evens out."""
+    """Pools and epochs end at different rows: over many epochs it evens out."""
     epochs = 3 * size
     counts = np.bincount(seen(training(rows, size, 53 * epochs // size)), minlength=53)
     batches_of_pool = max(1, min(64, 53 // size))

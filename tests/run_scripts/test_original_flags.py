@@ -38,7 +38,7 @@ def text(value):
 
 
 def same(ours, theirs):
-    """Whether defaults are the same number, truth value or text."""
+    """True if defaults are the same number, truth value or text."""
     try:
         return float(ours) == float(theirs)
     except ValueError:

@@ -162,7 +162,7 @@ def test_a_threshold_to_export_is_the_classifiers(pair_model):
 
 
 def folder_of(task_config):
-    """What `ModelDir.read` gives for a model of a task."""
+    """A value as `ModelDir.read` gives it for a model of a task."""
     return ModelDir("", CONFIG, task_config, None, {}, {})
 
 

@@ -161,7 +161,7 @@ NASTY = [
 
 
 def python_answers(settings, model, tokenizer, pairs):
-    """What `ask.py` makes of each pair of question and context, of one window each."""
+    """Answers of `ask.py` to each pair of question and context, one window each."""
     rows = []
     for number, (asked, text) in enumerate(pairs):
         [row], _ = convert(

@@ -1,4 +1,4 @@
-"""Which jobs may resume a folder, and which workers belong together."""
+"""Jobs that may resume a folder, and workers that belong together."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a run survives: kills, signals, full disks, damaged files."""
+"""A run survives kills, signals, full disks, damaged files."""
 
 import contextlib
 import json
