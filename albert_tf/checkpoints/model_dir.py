@@ -126,7 +126,7 @@ class ModelDir:
         return cls(
             checkpoint=weights,
             config=read_config(weights),
-            task_config=task_configs.from_dict(task) if task else None,
+            task_config=_task_config(weights, task),
             vocabulary=find_vocabulary(weights),
             tokenizer_settings=read_metadata(weights) or read_cleaning(weights),
             metrics=read_json(folder_of(weights) / BEST_REPORT_FILE, missing_ok=True),
@@ -374,3 +374,11 @@ def _copy(folder: Path, vocabulary: VocabularyFile) -> None:
 
 def _vocabulary_name(vocabulary: Path) -> str:
     return VOCAB_FILE if is_wordpiece_file(vocabulary) else SPM_MODEL_FILE
+
+
+def _task_config(weights: str, values: dict[str, Any]) -> TaskConfig | None:
+    """The task configuration of a `task.json`; None: the file is not there."""
+    try:
+        return task_configs.from_dict(values) if values else None
+    except ValueError as error:
+        raise ValueError(f"{folder_of(weights) / TASK_FILE}: {error}") from error

@@ -37,12 +37,12 @@ def pack(
     if ids_b is None:
         segments = [ids_a]
         room = max_seq_length - packing.SPECIAL_TOKENS_OF_SINGLE
-        kept: tuple[tf.Tensor, ...] = (tf.minimum(ids_a.row_lengths(), room),)
+        kept = [tf.minimum(ids_a.row_lengths(), room)]
     else:
         segments = [ids_a, ids_b]
         room = max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
         lengths = ids_a.row_lengths(), ids_b.row_lengths()
-        kept = packing.kept_lengths(*lengths, room, shorten, tf)
+        kept = list(packing.kept_lengths(*lengths, room, shorten, tf))
     truncated = tf.reduce_any(
         [k < ids.row_lengths() for k, ids in zip(kept, segments, strict=True)], axis=0
     )

@@ -32,7 +32,11 @@ def run(main: Callable, words: str = "") -> None:
 
     def parse(arguments):
         if _HELP & set(arguments[1:]):
-            print(script_help(sys.modules["__main__"].__doc__ or "", FLAGS))
+            try:
+                print(script_help(sys.modules["__main__"].__doc__ or "", FLAGS))
+                sys.stdout.flush()
+            except BrokenPipeError:  # of a reader such as `head`
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         try:
             return FLAGS(arguments)
@@ -84,4 +88,5 @@ def _expected_errors() -> tuple[type[Exception], ...]:
 def _print_error(error: Exception | str) -> None:
     """Prints an error in one line; one without a text by its kind."""
     text = " ".join(str(error).split()) or type(error).__name__
+    text = text.removeprefix("ERROR:: ")  # of absl, about --flagfile
     print(f"ERROR: {text}", file=sys.stderr)
