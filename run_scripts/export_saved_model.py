@@ -17,6 +17,42 @@ from flags import common_flags
 FLAGS = flags.FLAGS
 
 
+def define_flags() -> None:
+    """Defines a model and the folder of its SavedModel."""
+    common_flags.define_model_flag(
+        "Output folder of a run, or weights of any checkpoint format with their "
+        "configuration next to them."
+    )
+    flags.DEFINE_alias("init_checkpoint", "model")
+    common_flags.define_config_file_flag(required=False)
+    common_flags.define_export_dir_flag(
+        "Folder of versions, to which one is added.", required=True
+    )
+    common_flags.define_model_version_flag(
+        "Number of the version; 0: 1, or the next number that is free."
+    )
+    flags.DEFINE_bool(
+        "text_signature",
+        None,
+        "Add the signature `text`, which needs tensorflow-text's operations in the "
+        "server. Default: if there is a vocabulary next to the weights.",
+    )
+    common_flags.define_precision_flag()
+    flags.DEFINE_float(
+        "threshold_to_export",
+        None,
+        "Value of the output `threshold`. A model of SQuAD v2.0 answers if the null "
+        "score, a logit, is below it, inf and -inf included; default: the one stored "
+        "with the model. For a classifier it adds that output, for clients to use.",
+    )
+    flags.DEFINE_string("tflite", "", "TensorFlow Lite file to write in addition.")
+    flags.DEFINE_integer(
+        "tflite_length",
+        128,
+        "Tokens of a TensorFlow Lite model's row, padding included.",
+    )
+
+
 def main() -> None:
     from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.config import AlbertConfig
@@ -47,11 +83,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    common_flags.define_export_flags()
-    flags.DEFINE_string("tflite", "", "TensorFlow Lite file to write in addition.")
-    flags.DEFINE_integer(
-        "tflite_length",
-        128,
-        "Tokens of a TensorFlow Lite model's row, padding included.",
-    )
+    define_flags()
     common_flags.run(main)

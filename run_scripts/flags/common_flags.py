@@ -371,34 +371,3 @@ def optimizer_config() -> OptimizerConfig:
 def train_config() -> TrainConfig:
     """Returns what `define_run_flags` describes."""
     return fields.read(TrainConfig)
-
-
-# Export.
-
-
-def define_export_flags() -> None:
-    """Defines a model and the folder of its SavedModel."""
-    define_model_flag(
-        "Output folder of a run, or weights of any checkpoint format with their "
-        "configuration next to them."
-    )
-    flags.DEFINE_alias("init_checkpoint", "model")
-    define_config_file_flag(required=False)
-    define_export_dir_flag("Folder of versions, to which one is added.", required=True)
-    define_model_version_flag(
-        "Number of the version; 0: 1, or the next number that is free."
-    )
-    flags.DEFINE_bool(
-        "text_signature",
-        None,
-        "Add the signature `text`, which needs tensorflow-text's operations in the "
-        "server. Default: if there is a vocabulary next to the weights.",
-    )
-    define_precision_flag()
-    flags.DEFINE_float(
-        "threshold_to_export",
-        None,
-        "Value of the output `threshold`. A model of SQuAD v2.0 answers if the null "
-        "score, a logit, is below it, inf and -inf included; default: the one stored "
-        "with the model. For a classifier it adds that output, for clients to use.",
-    )
