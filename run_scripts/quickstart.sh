@@ -36,6 +36,8 @@ done
 
 source "$(dirname "${BASH_SOURCE[0]}")/set_up.sh"
 scripts="$repository/run_scripts"
+# Where the packages of its steps are found.
+export PYTHONPATH="$scripts${PYTHONPATH:+:$PYTHONPATH}"
 lengths=(--max_seq_length=128 --max_predictions_per_seq=20)
 vocabulary="$output/vocabulary.model"
 config="$output/albert_config.json"
