@@ -12,7 +12,9 @@ ORIGINAL = json.loads(
     (ROOT / "tests" / "reference" / "original_flags.json").read_text("utf-8")
 )
 _ROW = re.compile(r"^\| (\w+) \| (\w+) \| (\S+) \| (.+) \|$", re.MULTILINE)
-_FLAG = re.compile(r"^  --(?:\[no\])?(\w+)(?:=(\S+)| \(default: (\w+)\)| \(required\))?$")
+_FLAG = re.compile(
+    r"^  --(?:\[no\])?(\w+)(?:=(\S+)| \(default: (\w+)\)| \(required\))?$"
+)
 
 
 def documented():
