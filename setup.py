@@ -53,6 +53,8 @@ setup(
         "absl-py>=1.4",
         # Help of flags, from the docstrings of configurations.
         "docstring-parser>=0.16",
+        # Runs TensorFlow Lite files; TensorFlow's own interpreter is deprecated.
+        "ai-edge-litert>=1.2",
         "google-crc32c>=1.5",
         "numpy>=1.26",
         "safetensors>=0.4.3",

@@ -146,7 +146,7 @@ def traced_activation_bytes(
             model = PretrainingModel(config, seed=0, rematerialize=rematerialize)
         boundary = []
 
-        @tf.function(input_signature=[specs])
+        @tf.function(input_signature=[specs], autograph=False)
         def gradients(batch):
             with tf.GradientTape() as tape:
                 outputs = model(batch, training=True, dropout_seed=tf.constant([0, 1]))

@@ -37,7 +37,9 @@ def layer_similarity(
     Raises:
       ValueError: the batches have no token.
     """
-    measure = tf.function(lambda batch: _sums(encoder, batch), reduce_retracing=True)
+    measure = tf.function(
+        lambda batch: _sums(encoder, batch), reduce_retracing=True, autograph=False
+    )
     total, tokens = np.zeros([2, encoder.config.num_hidden_layers]), 0
     for batch in batches:
         tensors = {name: tf.constant(value, tf.int32) for name, value in batch.items()}

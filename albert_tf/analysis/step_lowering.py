@@ -66,7 +66,7 @@ def lower_step(step: TrainStep, specs: Mapping[str, tf.TensorSpec]) -> str:
     """
     names = sorted(specs)
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def flat_step(seed, *values):
         return step(dict(zip(names, values, strict=True)), seed)
 

@@ -212,7 +212,7 @@ def _trace_once(layers: Sequence[Sequence[TransformerBlock]]) -> Callable[..., A
         if uses[id(block)] == 1 or tf.executing_eagerly():
             return block(hidden, mask_logits, seed, index)
         if id(block) not in traced:
-            traced[id(block)] = tf.function(block)
+            traced[id(block)] = tf.function(block, autograph=False)
         # A tensor, since the function is traced again for every Python number.
         return traced[id(block)](hidden, mask_logits, seed, tf.constant(index))
 

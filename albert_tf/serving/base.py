@@ -198,7 +198,7 @@ class ServedModel(abc.ABC):
         shape = [None] * self.ids_rank
         specs = [tf.TensorSpec(shape, dtype, name=name) for name in IDS]
 
-        @tf.function(input_signature=specs)
+        @tf.function(input_signature=specs, autograph=False)
         def ids(input_ids, input_mask, segment_ids):
             values = (input_ids, input_mask, segment_ids)
             return self.checked_answer(
@@ -208,7 +208,10 @@ class ServedModel(abc.ABC):
         return ids
 
     def _examples_signature(self) -> Signature:
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+        @tf.function(
+            input_signature=[tf.TensorSpec([None], tf.string, "examples")],
+            autograph=False,
+        )
         def examples(examples):
             return self.checked_answer(self.parse_examples(examples))
 
@@ -255,7 +258,8 @@ class ServedRows(ServedModel):
         names = ("text", "text_pair") if pair else ("text",)
 
         @tf.function(
-            input_signature=[tf.TensorSpec([None], tf.string, n) for n in names]
+            input_signature=[tf.TensorSpec([None], tf.string, n) for n in names],
+            autograph=False,
         )
         def text(text, text_pair=None):
             return self._answer_texts(text, text_pair)

@@ -96,7 +96,7 @@ class ServedMultipleChoice(ServedModel):
             tf.TensorSpec([None, None], tf.string, "options"),
         ]
 
-        @tf.function(input_signature=specs)
+        @tf.function(input_signature=specs, autograph=False)
         def text(article, question, options):
             return self._answer_texts(article, question, options)
 

@@ -89,7 +89,7 @@ class ServedSquad(ServedRows):
         """Makes the signature of questions and contexts."""
         specs = [tf.TensorSpec([None], tf.string, n) for n in ("question", "context")]
 
-        @tf.function(input_signature=specs)
+        @tf.function(input_signature=specs, autograph=False)
         def text(question, context):
             return self._answer_texts(question, context)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.files import write_whole
 from albert_tf.serving.base import IDS
@@ -78,7 +79,7 @@ def _numbers_function(exported: ExportedModel, length: int) -> tuple[tf.Module, 
     served = create_served_model(model, exported.config, exported.task_config)
     specs = [tf.TensorSpec([1, length], tf.int32, name=name) for name in IDS]
 
-    @tf.function(input_signature=specs)
+    @tf.function(input_signature=specs, autograph=False)
     def numbers(input_ids, input_mask, segment_ids):
         values = (input_ids, input_mask, segment_ids)
         outputs = served.answer(dict(zip(IDS, values, strict=True)))
@@ -91,7 +92,7 @@ def _differences(
     content: bytes, numbers: Callable[..., dict], vocab_size: int, length: int
 ) -> dict[str, float]:
     """Compares the file's outputs with the model's, on random rows."""
-    interpreter = tf.lite.Interpreter(model_content=content)
+    interpreter = Interpreter(model_content=content)
     runner = interpreter.get_signature_runner()
     rng = np.random.default_rng(0)
     differences: dict[str, float] = {}

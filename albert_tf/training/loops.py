@@ -107,6 +107,7 @@ class Trainer(orbit.StandardTrainer):
         self.longest_skip.assign(self.skipped_in_a_row)
         self._began = (time.monotonic(), int(self.global_step.numpy()))
 
+    @tf.autograph.experimental.do_not_convert
     def train_step(self, iterator: Iterator) -> None:
         """One optimizer step on the next global batch; runs inside the graph."""
         before = tf.timestamp()
@@ -208,6 +209,7 @@ class Evaluator(orbit.StandardEvaluator):
             metric.reset_state()
         return [] if self._task.predictions else None
 
+    @tf.autograph.experimental.do_not_convert
     def eval_step(self, iterator: Iterator) -> dict[str, tf.Tensor]:
         """One global batch; runs inside the graph.
 

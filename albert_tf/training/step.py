@@ -45,7 +45,7 @@ class TrainStep:
         self._micro_batches = micro_batches
         # XLA compiles the local gradients; the reduction over replicas stays outside.
         self._local_gradients = (
-            tf.function(self._accumulate, jit_compile=True)
+            tf.function(self._accumulate, jit_compile=True, autograph=False)
             if jit_compile
             else self._accumulate
         )

@@ -81,7 +81,8 @@ def read(output_dir: Path, name: str) -> dict[str, np.ndarray]:
             "first."
         )
     try:
-        with np.load(file) as arrays:
+        # NumPy does not close a damaged file that it has opened itself.
+        with open(file, "rb") as content, np.load(content) as arrays:
             return dict(arrays)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{file} is damaged ({error}): predict again.") from error

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import runpy
 import subprocess
 import sys
@@ -50,6 +51,14 @@ def start_script(name, *arguments, cwd) -> subprocess.CompletedProcess:
     """Runs a script in a process of its own; arguments as `run_script`."""
     command = [sys.executable, str(SCRIPTS / name), *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+
+
+def plain_environment() -> dict[str, str]:
+    """The environment without a variable that other libraries set in this process.
+
+    With it TensorFlow loads `tf_keras`.
+    """
+    return {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
 
 
 def succeed(name, *arguments, cwd) -> str:

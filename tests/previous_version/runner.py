@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-_LIBRARIES = (
+LIBRARIES = (
     "tensorflow",
     "tf_keras",
     "tensorflow_text",
@@ -76,7 +76,7 @@ class Runner:
 
 def _serve() -> None:
     """Answers lists of commands, a line each."""
-    for name in _LIBRARIES:
+    for name in LIBRARIES:
         importlib.import_module(name)
     for line in sys.stdin:
         with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def _run_all(cwd: str, commands: list, folder: Path) -> list[tuple]:
         process = os.fork()
         if not process:
             os.chdir(cwd)
-            _become(each, folder / f"{number}.out", folder / f"{number}.err")
+            become(each, folder / f"{number}.out", folder / f"{number}.err")
         running[process] = number
     while running:
         _wait(running, codes)
@@ -110,7 +110,7 @@ def _wait(running: dict, codes: dict) -> None:
     codes[running.pop(process)] = os.waitstatus_to_exitcode(status)
 
 
-def _become(each: list[str], out: Path, err: Path) -> None:
+def become(each: list[str], out: Path, err: Path) -> None:
     """Runs a command as `python SCRIPT FLAGS` would, and ends the process."""
     script, *flags = each
     path = str(ROOT / "run_scripts" / script)

@@ -1,7 +1,6 @@
 """Signatures that all tasks share, and what they need to run."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.serving.base import ServedModel
+from helpers import scripts
 from helpers.served_models import export_folder, python_answer, signature
 
 
@@ -69,8 +69,7 @@ def test_a_bare_process_answers_when_the_source_is_gone(pair_model, tmp_path):
     done = subprocess.run(
         [sys.executable, "-I", "-c", BARE_PROGRAM, *map(str, exports)],
         cwd=tmp_path,
-        # Other libraries' tests set it, and with it TensorFlow loads tf_keras.
-        env={k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"},
+        env=scripts.plain_environment(),
         capture_output=True,
         text=True,
     )

@@ -11,6 +11,7 @@ from albert_tf.checkpoints.load import HEADS, load_weights
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.serving import export
+from helpers import scripts
 from helpers.served_models import ENCODER_CONFIG as CONFIG
 
 # (batch, tokens): usual, both smallest, the longest, one token in several rows.
@@ -82,6 +83,7 @@ def test_a_process_with_tensorflow_alone_gets_what_the_encoder_gives(
     done = subprocess.run(
         [sys.executable, "-I", "-c", BARE_PROGRAM, *map(str, arguments)],
         cwd=tmp_path,
+        env=scripts.plain_environment(),
         capture_output=True,
         text=True,
     )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.serving import export, tflite
@@ -16,7 +17,7 @@ def test_tflite_gives_the_models_numbers(pair_model, tmp_path):
     path = tmp_path / "toy.tflite"
     differences = tflite.export_tflite(exported, path, 11)
     assert set(differences) == {"probabilities"} and differences["probabilities"] < 1e-5
-    runner = tf.lite.Interpreter(str(path)).get_signature_runner()
+    runner = Interpreter(str(path)).get_signature_runner()
     row = {
         name: np.full((1, 11), value, np.int32)
         for name, value in {"input_ids": 6, "input_mask": 1, "segment_ids": 0}.items()
