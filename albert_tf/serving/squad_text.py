@@ -53,12 +53,13 @@ def running_maximum(values: tf.Tensor) -> tf.Tensor:
       int32 [B, S].
     """
     size = tf.shape(values)[1]
-    step = tf.constant(1)
-    while step < size:
+
+    def double(step: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         shifted = tf.pad(values, [[0, 0], [step, 0]])[:, :size]
-        values = tf.maximum(values, shifted)
-        step *= 2
-    return values
+        return 2 * step, tf.ensure_shape(tf.maximum(values, shifted), values.shape)
+
+    start = (tf.constant(1), values)
+    return tf.while_loop(lambda step, _: step < size, double, start)[1]
 
 
 def best_answer(
