@@ -121,6 +121,9 @@ def from_transformers(
 ) -> dict[str, np.ndarray]:
     """Renames tensors to float32 weights of released names; unknown names stay.
 
+    So do those of a classifier of tokens, which has the names of one of texts, but no
+    pooler.
+
     Args:
       stored: tensors of the folder.
       config: of its `config.json`.
@@ -139,8 +142,10 @@ def from_transformers(
     # A buffer of older versions: 0, 1, 2, ...
     rest.pop("albert.embeddings.position_ids", None)
     weights = {}
+    has_pooler = any(name.startswith("albert.pooler.") for name in rest)
     for name in names(config):
-        if name.transformers in rest:
+        is_of_texts = has_pooler or not name.transformers.startswith("classifier.")
+        if name.transformers in rest and is_of_texts:
             value = rest.pop(name.transformers)
             value = value.T if name.transposed else value
             weights[name.released] = np.ascontiguousarray(value, np.float32)

@@ -34,7 +34,7 @@ def test_the_script_converts_and_says_what_became_of_each_weight(models, tmp_pat
     arguments = ["--layout=own", "--nostrip_accents", "--resize_vocabulary=18"]
     done = run_script(
         "convert_checkpoint.py",
-        f"--from={models}/theirs",
+        f"--from={models}/released",
         f"--to={tmp_path}/own",
         *arguments,
         cwd=tmp_path,
