@@ -113,7 +113,9 @@ def choose_vocabulary(
     named = spm_model_file or vocab_file
     if named and not Path(named).is_file():
         raise FileNotFoundError(f"There is no vocabulary file {named}.")
-    file = Path(named) if named else weights and model_dir.find_vocabulary(weights)
+    file = Path(named) if named else None
+    if weights and not file:
+        file = model_dir.find_vocabulary(weights)
     if not file:
         return None
     stated = model_dir.read_stated(weights) if weights else {}

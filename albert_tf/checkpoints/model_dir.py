@@ -194,12 +194,15 @@ def read_task_config(path: str | os.PathLike[str]) -> TaskConfig | None:
       ValueError: the file that says it is damaged.
     """
     folder = folder_of(path)
-    file, read = folder / TASK_FILE, task_configs.from_dict
-    if not file.is_file() and hugging_face.is_folder(folder):
-        file, read = folder / hugging_face.CONFIG_FILE, transformers_tasks.read_task
+    file = folder / TASK_FILE
+    is_theirs = not file.is_file() and hugging_face.is_folder(folder)
+    if is_theirs:
+        file = folder / hugging_face.CONFIG_FILE
     values = read_json(file, missing_ok=True)
     try:
-        return read(values) if values else None
+        if is_theirs:
+            return transformers_tasks.read_task(values)
+        return task_configs.from_dict(values) if values else None
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
