@@ -21,7 +21,6 @@ from flags import fields
 from flags.command_line import run as run
 
 FLAGS = flags.FLAGS
-_ACCENTS = "Drop combining marks, so that u and ü are one letter."
 
 
 # Files and folders, which differ in content from script to script.
@@ -135,14 +134,29 @@ def define_tokenizer_flags(
         " Default: for a SentencePiece model yes, for a WordPiece vocabulary as "
         "--do_lower_case."
     )
-    flags.DEFINE_bool("do_lower_case", cleaning, f"Lower-case the text.{rule}")
-    flags.DEFINE_bool("strip_accents", None, f"{_ACCENTS}{accents}")
+    define_text_cleaning_flags(cleaning, None, rule, accents)
 
 
-def define_text_cleaning_flags() -> None:
-    """Defines how text is cleaned before a SentencePiece model is trained on it."""
-    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text.")
-    flags.DEFINE_bool("strip_accents", True, _ACCENTS)
+def define_text_cleaning_flags(
+    lower_case: bool | None = True,
+    strip_accents: bool | None = True,
+    of_case: str = "",
+    of_accents: str = "",
+) -> None:
+    """Defines how text is cleaned before it is tokenized.
+
+    Args:
+      lower_case: default of `--do_lower_case`.
+      strip_accents: default of `--strip_accents`.
+      of_case: meaning of no `--do_lower_case`, a sentence with a space before it.
+      of_accents: meaning of no `--strip_accents`, the same.
+    """
+    flags.DEFINE_bool("do_lower_case", lower_case, f"Lower-case the text.{of_case}")
+    flags.DEFINE_bool(
+        "strip_accents",
+        strip_accents,
+        f"Drop combining marks, so that u and ü are one letter.{of_accents}",
+    )
 
 
 def make_tokenizer() -> AlbertTokenizer:
