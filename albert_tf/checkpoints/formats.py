@@ -21,11 +21,13 @@ from albert_tf.checkpoints import (
     model_dir,
     model_garden,
     tensorflow_files,
+    transformers_tasks,
 )
 from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.location import Container, WeightsLocation, locate
 from albert_tf.checkpoints.output_folders import locate_best
 from albert_tf.config import AlbertConfig
+from albert_tf.files import read_json
 
 _HUB_PREFIX = "module/"
 _RELEASED_BLOCK = "bert/encoder/transformer/group_"
@@ -120,7 +122,9 @@ def _read_transformers(folder: Path, config: AlbertConfig | None) -> StoredWeigh
             "weights come from."
         )
     try:
-        weights = hugging_face.from_transformers(tensors, config)
+        values = read_json(folder / hugging_face.CONFIG_FILE, missing_ok=True)
+        of_tokens = transformers_tasks.is_of_tokens(values)
+        weights = hugging_face.from_transformers(tensors, config, of_tokens)
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
     return StoredWeights(

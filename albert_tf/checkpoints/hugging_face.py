@@ -117,16 +117,16 @@ def _prefixed(block: str, scope: str, names: Mapping[str, str]) -> dict[str, str
 
 
 def from_transformers(
-    stored: Mapping[str, np.ndarray], config: AlbertConfig
+    stored: Mapping[str, np.ndarray], config: AlbertConfig, of_tokens: bool = False
 ) -> dict[str, np.ndarray]:
     """Renames tensors to float32 weights of released names; unknown names stay.
 
-    So do those of a classifier of tokens, which has the names of one of texts, but no
-    pooler.
+    So do those of a classifier of tokens, which has the names of one of texts.
 
     Args:
       stored: tensors of the folder.
       config: of its `config.json`.
+      of_tokens: whether a classifier is one of tokens. One without a pooler always is.
     Raises:
       ValueError: the masked-LM head's matrix is not the embedding table.
     """
@@ -143,9 +143,10 @@ def from_transformers(
     rest.pop("albert.embeddings.position_ids", None)
     weights = {}
     has_pooler = any(name.startswith("albert.pooler.") for name in rest)
+    of_tokens = of_tokens or not has_pooler
     for name in names(config):
-        is_of_texts = has_pooler or not name.transformers.startswith("classifier.")
-        if name.transformers in rest and is_of_texts:
+        is_kept = of_tokens and name.transformers.startswith("classifier.")
+        if name.transformers in rest and not is_kept:
             value = rest.pop(name.transformers)
             value = value.T if name.transposed else value
             weights[name.released] = np.ascontiguousarray(value, np.float32)

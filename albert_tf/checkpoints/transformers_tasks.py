@@ -79,6 +79,11 @@ def notes(values: Mapping[str, Any]) -> list[str]:
     return []
 
 
+def is_of_tokens(values: Mapping[str, Any]) -> bool:
+    """True if a `config.json` is of a classifier of tokens, which has no place here."""
+    return _kind(values) == "TokenClassification"
+
+
 def _kind(values: Mapping[str, Any]) -> str:
     """The task in the name of the class, as "SequenceClassification"; may be empty."""
     names = values.get("architectures")
