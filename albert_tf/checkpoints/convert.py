@@ -29,7 +29,6 @@ from albert_tf.checkpoints.model_dir import VocabularyFile
 from albert_tf.checkpoints.tensorflow_files import summarize
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_json, whole_folder, write_json
-from albert_tf.task_config import TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 REPORT_FILE = "conversion.json"
@@ -193,8 +192,8 @@ class _Checks:
         self.differences[key] = differences
 
 
-def _choose_task(stored: StoredWeights) -> tuple[TaskConfig | None, list[str]]:
-    """The task of the source, and notes on what is not known of it."""
+def _choose_task(stored: StoredWeights) -> tuple[dict[str, Any], list[str]]:
+    """The values of the source's task, and notes on what is not known of it."""
     notes = []
     if stored.needs_no_pooler:
         notes.append("The weights have no pooler, so none was written.")
@@ -203,7 +202,7 @@ def _choose_task(stored: StoredWeights) -> tuple[TaskConfig | None, list[str]]:
     if is_theirs and not (folder / model_dir.TASK_FILE).is_file():
         values = read_json(folder / hugging_face.CONFIG_FILE)
         notes += transformers_tasks.notes(values)
-    return model_dir.read_task_config(stored.source), notes
+    return model_dir.read_task(stored.source), notes
 
 
 def _check_source(

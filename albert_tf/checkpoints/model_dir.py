@@ -187,24 +187,37 @@ def read_ln_type(path: str | os.PathLike[str]) -> str | None:
     return read_json(file).get("ln_type") if file else None
 
 
+def read_task(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads the values of the `task.json` next to weights; empty: there is no task.
+
+    Of a folder of `transformers` these are what its configuration says.
+
+    Raises:
+      ValueError: a file is damaged.
+    """
+    folder = folder_of(path)
+    values = read_json(folder / TASK_FILE, missing_ok=True)
+    if values or not hugging_face.is_folder(folder):
+        return values
+    file = folder / hugging_face.CONFIG_FILE
+    try:
+        task = transformers_tasks.read_task(read_json(file, missing_ok=True))
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+    return task.to_dict() if task else {}
+
+
 def read_task_config(path: str | os.PathLike[str]) -> TaskConfig | None:
     """Reads what the model next to weights was trained for; None: for no task.
 
     Raises:
       ValueError: the file that says it is damaged.
     """
-    folder = folder_of(path)
-    file = folder / TASK_FILE
-    is_theirs = not file.is_file() and hugging_face.is_folder(folder)
-    if is_theirs:
-        file = folder / hugging_face.CONFIG_FILE
-    values = read_json(file, missing_ok=True)
+    values = read_task(path)
     try:
-        if is_theirs:
-            return transformers_tasks.read_task(values)
         return task_configs.from_dict(values) if values else None
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
+        raise ValueError(f"{folder_of(path) / TASK_FILE}: {error}") from error
 
 
 def find_vocabulary(path: str | os.PathLike[str]) -> Path | None:

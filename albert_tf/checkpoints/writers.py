@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf import task_config
 from albert_tf.checkpoints import (
     edit,
     heads,
@@ -46,7 +47,7 @@ class Model:
       vocabulary: copied into the folder; None: there is none.
       tokenizer_metadata: content of the source's own `tokenizer.json`, which is kept if
         there is no vocabulary.
-      task: the source's task; None: there is none.
+      task: content of the source's `task.json`; empty: there is none.
       multiple_choice: whether a head of one class scores options, not a regression.
       strict: whether every head must have a place in the format.
     """
@@ -54,7 +55,7 @@ class Model:
     stored: StoredWeights
     vocabulary: model_dir.VocabularyFile | None
     tokenizer_metadata: Mapping[str, Any]
-    task: TaskConfig | None
+    task: Mapping[str, Any]
     multiple_choice: bool
     strict: bool
 
@@ -83,7 +84,7 @@ def write(
     elif model.tokenizer_metadata:
         write_json(folder / model_dir.TOKENIZER_FILE, dict(model.tokenizer_metadata))
     if model.task:
-        write_json(folder / model_dir.TASK_FILE, model.task.to_dict())
+        write_json(folder / model_dir.TASK_FILE, dict(model.task))
     return dropped
 
 
@@ -120,10 +121,11 @@ _WEIGHT_WRITERS: dict[
 
 def _write_transformers(model: Model, folder: Path) -> tuple[str, ...]:
     config, weights = model.stored.require_config(), model.stored.weights
-    values = hugging_face.config_to_dict(config, _architecture(model))
+    task = task_config.from_dict(model.task) if model.task else None
+    values = hugging_face.config_to_dict(config, _architecture(model, task))
     num_classes = len(weights.get(heads.CLASSIFIER_BIAS, ()))
     if num_classes:
-        values |= _label_values(model.task, num_classes)
+        values |= _label_values(task, num_classes)
     if model.vocabulary:
         tokenizer = model_dir.write_transformers_vocabulary(folder, model.vocabulary)
         values |= _special_ids(tokenizer)
@@ -153,7 +155,7 @@ def _special_ids(tokenizer: AlbertTokenizer) -> dict[str, int]:
     }
 
 
-def _architecture(model: Model) -> str:
+def _architecture(model: Model, task: TaskConfig | None) -> str:
     """The class of `transformers` that has the heads of a model.
 
     Raises:
@@ -166,7 +168,7 @@ def _architecture(model: Model) -> str:
             "leave --multiple_choice out."
         )
     architectures = dict(_ARCHITECTURES)
-    if model.multiple_choice or isinstance(model.task, MultipleChoice):
+    if model.multiple_choice or isinstance(task, MultipleChoice):
         architectures[frozenset({heads.CLASSIFIER})] = _MULTIPLE_CHOICE_ARCHITECTURE
     present = heads.heads_of(model.stored.weights)
     if not model.strict:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints import formats, output_folders
+from albert_tf.checkpoints import output_folders
 from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.files import write_json
 from albert_tf.records.sidecar import RecordSet
@@ -113,9 +113,7 @@ def evaluate(
         job, job.init_checkpoint, splits, strategy
     )
     if reports and devices.is_chief(strategy):
-        weights = output_folders.locate_best(job.init_checkpoint)
-        step = formats.read_step(weights)
-        model = {"checkpoint": weights, "global_step": step}
+        model = {"checkpoint": str(job.init_checkpoint)}
         write_json(folder / EVALUATION_FILE, {**model, "sets": reports})
     return FineTuned(reports, predictions)
 
