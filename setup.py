@@ -51,6 +51,8 @@ setup(
         # TensorFlow needs it too.
         "grpcio>=1.60",
         "absl-py>=1.4",
+        # TensorFlow's own format of stored lists.
+        "protobuf>=5.28",
         # Help of flags, from the docstrings of configurations.
         "docstring-parser>=0.16",
         # Runs TensorFlow Lite files; TensorFlow's own interpreter is deprecated.

@@ -7,8 +7,8 @@ these values as "choices".
 import dataclasses
 import difflib
 import json
-import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -37,16 +37,20 @@ _IGNORED_KEYS = frozenset(
 )
 # If all of these keys are missing, the file is a BERT configuration, without sharing.
 _ALBERT_KEYS = frozenset({"embedding_size", "num_hidden_groups", "inner_group_num"})
+_LARGEST = sys.float_info.max
+# Far above any published model: a damaged file is refused before memory is taken.
+_MAX_PARAMETERS, _MAX_BLOCKS = 10**10, 10**4
 
 
 def _number(value: Any) -> bool:
     real = isinstance(value, int | float) and not isinstance(value, bool)
-    return real and math.isfinite(value)
+    # Not of whole numbers that no float can hold.
+    return real and -_LARGEST < value < _LARGEST
 
 
 def _whole(value: Any, lowest: int) -> bool:
     whole = isinstance(value, int) and not isinstance(value, bool)
-    return whole and value >= lowest
+    return whole and lowest <= value < 2**63
 
 
 def _rule(text: str, holds: Callable[[Any], bool]) -> dict[str, Any]:
@@ -59,8 +63,8 @@ def _choices(*choices: str) -> dict[str, Any]:
     return {"choices": choices, **rule}
 
 
-_COUNT = _rule("a whole number of at least 1", lambda v: _whole(v, 1))
-_COUNT_OR_ZERO = _rule("a whole number of at least 0", lambda v: _whole(v, 0))
+_COUNT = _rule("a whole number in [1, 2^63)", lambda v: _whole(v, 1))
+_COUNT_OR_ZERO = _rule("a whole number in [0, 2^63)", lambda v: _whole(v, 0))
 _COUNT_OR_NONE = _rule(_COUNT["rule"], lambda v: v is None or _whole(v, 1))
 _POSITIVE = _rule("a number above 0", lambda v: _number(v) and v > 0)
 _NOT_NEGATIVE = _rule("a number of at least 0", lambda v: _number(v) and v >= 0)
@@ -148,6 +152,21 @@ class AlbertConfig:
                 f"{name} must divide num_hidden_layers. Received {groups} and "
                 f"{self.num_hidden_layers}: change one of them.",
             )
+        self._check_size()
+
+    def _check_size(self) -> None:
+        hidden, inner = self.hidden_size, self.inner_group_num
+        rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size
+        attention = 4 * hidden * self.groups["attention_groups"]
+        ffn = 2 * self.intermediate_size * self.groups["ffn_groups"]
+        count = self.embedding_size * (rows + hidden)
+        count += hidden * (hidden + inner * (attention + ffn))
+        blocks = self.num_hidden_layers * inner
+        _require(
+            count <= _MAX_PARAMETERS and blocks <= _MAX_BLOCKS,
+            f"A model has at most {_MAX_PARAMETERS:,} parameters and {_MAX_BLOCKS:,} "
+            f"blocks. Received {self.to_dict()}: about {count:,} and {blocks:,}.",
+        )
 
     @property
     def groups(self) -> dict[str, int]:

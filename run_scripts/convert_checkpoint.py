@@ -17,17 +17,16 @@ FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf.checkpoints import convert, model_dir, output_folders
-    from albert_tf.config import AlbertConfig
+    from albert_tf.checkpoints import agreement, convert, output_folders
 
-    config = vocabulary = None
-    if FLAGS.albert_config_file:
-        config = AlbertConfig.from_json(FLAGS.albert_config_file)
     source = output_folders.locate_best(FLAGS["from"].value)
-    file = FLAGS.spm_model_file or FLAGS.vocab_file
+    config = common_flags.model_config(source)
+    named = (FLAGS.spm_model_file, FLAGS.vocab_file)
     cleaning = (FLAGS.do_lower_case, FLAGS.strip_accents)
-    if file or cleaning != (None, None):
-        vocabulary = model_dir.read_vocabulary(source, file, *cleaning)
+    vocabulary = None
+    if any(named) or cleaning != (None, None):
+        may_differ = FLAGS.resize_vocabulary is not None
+        vocabulary = agreement.choose_vocabulary(source, *named, *cleaning, may_differ)
     results = convert.convert(
         convert.Conversion(
             source=source,
@@ -39,6 +38,7 @@ def main():
             multiple_choice=FLAGS.multiple_choice,
             vocab_size=FLAGS.resize_vocabulary,
             seed=FLAGS.random_seed,
+            run_source=FLAGS.run_source,
         )
     )
     for kind, names in results["weights"].items():
@@ -73,6 +73,14 @@ if __name__ == "__main__":
     )
     flags.DEFINE_alias("format", "layout")
     common_flags.define_config_file_flag(required=False)
+    common_flags.define_config_override_flag()
+    flags.DEFINE_bool(
+        "run_source",
+        False,
+        "Run the graph of a SavedModel or hub module as well, and compare its outputs. "
+        "A graph can read and write files with your rights: only for sources that you "
+        "trust. If false, only its weights are read.",
+    )
     flags.DEFINE_bool(
         "strict",
         True,

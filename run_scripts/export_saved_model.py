@@ -4,7 +4,8 @@
 
 `--model` is the output folder of any run, of which the best weights are exported, or a
 checkpoint. A model that was trained for a task answers as that task, from ids,
-tf.Examples and text; any other model gives the encoder's outputs. The versions in
+tf.Examples and text; any other model gives the encoder's outputs, and so does a task's
+model in addition with `--signatures=embeddings`. The versions in
 EXPORT_DIR are numbered 1, 2, and so on.
 """
 
@@ -12,6 +13,7 @@ import dataclasses
 
 from absl import flags
 
+from albert_tf.task_config import Classification, Regression, TaskConfig
 from flags import common_flags
 
 FLAGS = flags.FLAGS
@@ -25,6 +27,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_alias("init_checkpoint", "model")
     common_flags.define_config_file_flag(required=False)
+    common_flags.define_config_override_flag()
     common_flags.define_export_dir_flag(
         "Folder of versions, to which one is added.", required=True
     )
@@ -36,6 +39,13 @@ def define_flags() -> None:
         None,
         "Add the signature `text`, which needs tensorflow-text's operations in the "
         "server. Default: if there is a vocabulary next to the weights.",
+    )
+    flags.DEFINE_multi_enum(
+        "signatures",
+        [],
+        ["embeddings"],
+        "Signatures to add to the task's: `embeddings` gives the encoder's outputs of "
+        "ids, and with `text` there is `embeddings_text`, of texts.",
     )
     common_flags.define_precision_flag()
     flags.DEFINE_float(
@@ -53,17 +63,23 @@ def define_flags() -> None:
     )
 
 
+def _rows_are_unknown(task_config: TaskConfig | None) -> bool:
+    is_of_texts = isinstance(task_config, Classification | Regression)
+    return is_of_texts and not task_config.columns
+
+
 def main() -> None:
     from albert_tf.checkpoints.model_dir import ModelDir
-    from albert_tf.config import AlbertConfig
     from albert_tf.serving import export
 
     folder = ModelDir.read(FLAGS.model)
-    if FLAGS.albert_config_file:
-        config = AlbertConfig.from_json(FLAGS.albert_config_file)
-        folder = dataclasses.replace(folder, config=config)
+    config = common_flags.model_config(folder.checkpoint)
     exported = export.from_model_dir(
-        folder, FLAGS.text_signature, FLAGS.precision, FLAGS.threshold_to_export
+        dataclasses.replace(folder, config=config),
+        FLAGS.text_signature,
+        FLAGS.precision,
+        FLAGS.threshold_to_export,
+        embeddings="embeddings" in FLAGS.signatures,
     )
     version, report = export.export_model(
         exported, FLAGS.export_dir, FLAGS.model_version
@@ -72,6 +88,11 @@ def main() -> None:
         f"Exported {folder.checkpoint} to {version}: {len(report.loaded)} variables, "
         f"{len(report.unused)} variables of other heads left out."
     )
+    if exported.tokenizer and _rows_are_unknown(exported.task_config):
+        print(
+            "NOTE: the model's files do not say whether a row has one text or two: the "
+            "signature `text` takes one."
+        )
     if not exported.tokenizer:
         print("No signature `text`: clients have to tokenize texts.")
     if FLAGS.tflite:

@@ -57,24 +57,29 @@ def _batches(rows: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
     return [{k: np.stack([r[k] for r in group]) for k in group[0]} for group in groups]
 
 
-def load_encoder(path: str, vocab_size: int) -> "AlbertEncoder":
+def load_encoder(path: str, tokenizer: AlbertTokenizer) -> "AlbertEncoder":
     """The encoder of a checkpoint, with the configuration next to it.
 
     Raises:
-      ValueError: its vocabulary has another size.
+      ValueError: it has another vocabulary or cleaning of text.
     """
-    from albert_tf.checkpoints import model_dir
+    from albert_tf.checkpoints import agreement, output_folders
     from albert_tf.checkpoints.load import HEADS, load_weights
     from albert_tf.model.encoder import AlbertEncoder
 
-    config = model_dir.require_config(path)
-    if config.vocab_size != vocab_size:
+    weights = output_folders.locate_best(path)
+    config = agreement.choose_config(weights)
+    if config.vocab_size != tokenizer.vocab_size:
         raise ValueError(
-            f"{path} has {config.vocab_size} tokens, the vocabulary {vocab_size}: "
-            "give the vocabulary that it was trained with."
+            f"{path} has {config.vocab_size} tokens, the vocabulary "
+            f"{tokenizer.vocab_size}: give the vocabulary that it was trained with."
         )
+    used = tokenizer.metadata()
+    cleaning = (used["lower_case"], used["strip_accents"])
+    named = (FLAGS.spm_model_file, FLAGS.vocab_file)
+    agreement.choose_vocabulary(weights, *named, *cleaning)
     encoder = AlbertEncoder(config, seed=0)
-    load_weights(encoder, path, unused_ok=HEADS)
+    load_weights(encoder, weights, unused_ok=HEADS)
     return encoder
 
 
@@ -104,7 +109,7 @@ def main() -> None:
 
     results = {}
     for path in FLAGS.checkpoints:
-        encoder = load_encoder(path, tokenizer.vocab_size)
+        encoder = load_encoder(path, tokenizer)
         bar = tqdm(batches, desc=path, unit="batch", disable=None)
         results[path] = layer_similarity(encoder, bar)
     text = io.StringIO()
@@ -122,7 +127,8 @@ if __name__ == "__main__":
     flags.DEFINE_list(
         "checkpoints",
         None,
-        "Checkpoints to compare, each by its path up to .index or by its folder.",
+        "Checkpoints to compare, each by its path up to .index or by its folder; of an "
+        "output folder the best weights count.",
         required=True,
     )
     common_flags.define_output_file_flag("CSV to write; the PNG is written next to it.")

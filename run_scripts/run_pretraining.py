@@ -23,7 +23,8 @@ def main():
         )
     if not FLAGS.input_file and (FLAGS.do_train or not FLAGS.eval_input_file):
         raise flags.Error("Name the records: --input_file.")
-    model_config = common_flags.model_config()
+    weights = common_flags.initial_weights()
+    model_config = common_flags.model_config(weights)
     longest = model_config.max_position_embeddings
     if FLAGS.max_seq_length > longest:
         raise ValueError(
@@ -67,7 +68,7 @@ def main():
         train_config=train_config,
         train_rows=train_rows,
         eval_rows=eval_rows,
-        init_checkpoint=FLAGS.init_checkpoint,
+        init_checkpoint=weights,
         unshare=FLAGS.unshare,
     )
     strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)

@@ -1,5 +1,6 @@
 """Configurations read the released files and stop wrong values at construction."""
 
+import dataclasses
 import json
 
 import pytest
@@ -300,3 +301,37 @@ def test_a_model_that_shares_everything_can_be_unshared(attention, ffn):
 def test_a_model_with_groups_of_its_own_keeps_them_when_unshared():
     config = tiny.tiny_config(attention_groups=2)
     assert config.unshared() == config
+
+
+FIELDS = [field.name for field in dataclasses.fields(AlbertConfig)]
+
+
+@pytest.mark.parametrize("name", [n for n in FIELDS if n != "initializer_range"])
+@pytest.mark.parametrize("power", [40, 62, 63, 2000])
+def test_absurd_numbers_are_refused_before_a_model_is_built(name, power, tmp_path):
+    values = {**tiny.tiny_config().to_dict(), name: 2**power}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=r"config\.json") as caught:
+        AlbertConfig.from_json(file)
+    message = str(caught.value)
+    assert name in message and "\n" not in message and len(message) < 2000
+
+
+def test_the_bound_on_sizes_says_how_many_parameters_there_would_be():
+    with pytest.raises(
+        ValueError, match=r"at most 10,000,000,000 parameters"
+    ) as caught:
+        tiny.tiny_config(max_position_embeddings=10**12)
+    assert "'max_position_embeddings': 1000000000000" in str(caught.value)
+    assert "about 6,000,000,001," in str(caught.value)
+    with pytest.raises(ValueError, match=r"10,000 blocks.* and 4,000,000\."):
+        tiny.tiny_config(inner_group_num=10**6, hidden_size=3, embedding_size=3)
+
+
+@pytest.mark.parametrize("power", [63, 2000])
+def test_numbers_that_no_machine_counts_are_refused(power):
+    with pytest.raises(ValueError, match=r"num_train_steps must be a whole number in"):
+        OptimizerConfig(num_train_steps=2**power)
+    with pytest.raises(ValueError, match="learning_rate must be a number above 0"):
+        OptimizerConfig(learning_rate=2**2000)

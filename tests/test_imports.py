@@ -211,6 +211,7 @@ def test_the_library_imports_only_what_setup_installs():
         "orbit": "tf-models-official",
         "absl": "absl-py",
         "docstring_parser": "docstring-parser",
+        "google": "protobuf",
         "google_crc32c": "google-crc32c",
         "grpc": "grpcio",
         "jaxlib": "jax",

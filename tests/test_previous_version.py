@@ -4,6 +4,9 @@
 read, so that modules may move. On the machine that made them every number was the same
 to the last bit, which PREVIOUS_VERSION_EXACT=1 asks for; other processors and builds
 of TensorFlow round otherwise.
+
+One thing differs on purpose: the step of the best weights, which was lost, is read from
+their name, in `converted.json` and in the results of `evaluated_pretraining`.
 """
 
 import json

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from albert_tf.checkpoints import (
+    agreement,
     edit,
     formats,
+    hugging_face,
     model_dir,
     model_garden,
     output_folders,
+    transformers_tasks,
     verify,
     writers,
 )
@@ -25,7 +28,7 @@ from albert_tf.checkpoints.formats import StoredWeights
 from albert_tf.checkpoints.model_dir import VocabularyFile
 from albert_tf.checkpoints.tensorflow_files import summarize
 from albert_tf.config import AlbertConfig
-from albert_tf.files import whole_folder, write_json
+from albert_tf.files import read_json, whole_folder, write_json
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 REPORT_FILE = "conversion.json"
@@ -46,6 +49,8 @@ class Conversion:
       multiple_choice: whether a head of one class scores options, not a regression.
       vocab_size: rows that the vocabulary grows to; None: it stays.
       seed: seed of new rows, and of weights that start fresh.
+      run_source: whether a source that is a SavedModel is run, to compare its outputs.
+        Its graph can read and write files with the rights of this process.
     """
 
     source: str
@@ -57,6 +62,7 @@ class Conversion:
     multiple_choice: bool = False
     vocab_size: int | None = None
     seed: int = 12345
+    run_source: bool = False
 
 
 def convert(conversion: Conversion) -> dict[str, Any]:
@@ -76,20 +82,21 @@ def convert(conversion: Conversion) -> dict[str, Any]:
     target = _new_folder(conversion)
     source = output_folders.locate_best(conversion.source)
     conversion = dataclasses.replace(conversion, source=source)
-    config = conversion.config or model_dir.require_config(source)
+    config = conversion.config or agreement.choose_config(source)
     stored = formats.read_weights(source, config)
     stored, report = edit.complete(stored, conversion.strict, conversion.seed)
     if conversion.vocab_size:
         stored = edit.grow_vocabulary(stored, conversion.vocab_size, conversion.seed)
     checks = _Checks(stored, conversion.seed)
-    if not conversion.vocab_size:
-        checks.check_source()
-    vocabulary, notes = _choose_vocabulary(conversion, stored)
+    task, notes = _choose_task(stored)
+    notes += _check_source(conversion, stored, checks)
+    vocabulary, more = _choose_vocabulary(conversion, stored)
+    notes += more
     model = writers.Model(
         stored=stored,
         vocabulary=vocabulary,
         tokenizer_metadata=model_dir.read_metadata(source),
-        task=model_dir.read_task(source),
+        task=task,
         multiple_choice=conversion.multiple_choice,
         strict=conversion.strict,
     )
@@ -140,16 +147,20 @@ class _Checks:
         self._expected = verify.outputs(stored, self._batch)
         self.differences: dict[str, dict[str, float]] = {}
 
-    def check_source(self) -> None:
-        """Runs the source itself, if it is a SavedModel.
+    def check_source(self, folder: Path) -> bool:
+        """Runs the source itself.
 
+        Args:
+          folder: a SavedModel.
+        Returns:
+          True if outputs could be compared.
         Raises:
           ValueError: its outputs differ from those of its weights.
         """
-        if self._stored.saved_model:
-            outputs = verify.saved_model_outputs(self._stored.saved_model, self._batch)
-            name = f"{self._stored.source} and its weights read here"
-            self._compare("source", outputs, name)
+        outputs = verify.saved_model_outputs(folder, self._batch)
+        name = f"{self._stored.source} and its weights read here"
+        self._compare("source", outputs, name)
+        return bool(outputs)
 
     def check_target(
         self, folder: Path, target_format: CheckpointFormat, dropped: tuple[str, ...]
@@ -179,6 +190,51 @@ class _Checks:
         differences = verify.largest_difference(self._expected, outputs)
         verify.require_close(differences, name)
         self.differences[key] = differences
+
+
+def _choose_task(stored: StoredWeights) -> tuple[dict[str, Any], list[str]]:
+    """The values of the source's task, and notes on what is not known of it."""
+    notes = []
+    if stored.needs_no_pooler:
+        notes.append("The weights have no pooler, so none was written.")
+    folder = model_dir.folder_of(stored.source)
+    is_theirs = stored.format is CheckpointFormat.TRANSFORMERS
+    if is_theirs and not (folder / model_dir.TASK_FILE).is_file():
+        values = read_json(folder / hugging_face.CONFIG_FILE)
+        notes += transformers_tasks.notes(values)
+    return model_dir.read_task(stored.source), notes
+
+
+def _check_source(
+    conversion: Conversion, stored: StoredWeights, checks: _Checks
+) -> list[str]:
+    """Runs a SavedModel if this is asked for; returns notes on it.
+
+    Raises:
+      ValueError: the source is no SavedModel, or its outputs differ.
+    """
+    if not stored.saved_model:
+        if conversion.run_source:
+            raise ValueError(
+                f"{stored.source} is no SavedModel, so there is no graph to run: leave "
+                "--run_source out."
+            )
+        return []
+    if conversion.run_source and conversion.vocab_size:
+        raise ValueError(
+            "A model whose vocabulary grows does not give the source's outputs: leave "
+            "--run_source or --resize_vocabulary out."
+        )
+    if not conversion.run_source:
+        return [
+            "The source's weights were read and its graph was not run, so its own "
+            "outputs were not compared. If you trust it, --run_source does that."
+        ]
+    if not checks.check_source(stored.saved_model):
+        return [
+            "The source's graph gave no outputs of an encoder, so none were compared."
+        ]
+    return []
 
 
 def _choose_vocabulary(

@@ -30,7 +30,8 @@ def complete(
       The weights, and what became of each.
     Raises:
       ValueError: a shape is not that of the configuration; if strict, a name is missing
-        or unknown. (The pooler may be missing in classes that have none.)
+        or unknown. (The pooler may be missing if no head that is stored reads it; it
+        is left out then.)
     """
     config = stored.require_config()
     variables = {
@@ -46,10 +47,16 @@ def complete(
         unused=tuple(sorted(names - set(expected))),
         ignored=tuple(sorted(stored.ignored)),
     )
-    missing = set(report.missing)
-    if stored.has_no_pooler:
-        missing -= {name for name in missing if name.startswith(POOLER_PREFIX)}
-    if strict and (missing or report.unused):
+    if strict and stored.needs_no_pooler:
+        kept = [n for n in report.missing if not n.startswith(POOLER_PREFIX)]
+        report = dataclasses.replace(report, missing=tuple(kept))
+    if strict and report.unused and not report.missing:
+        raise ValueError(
+            f"{stored.source} holds weights that have no place here: "
+            f"{', '.join(report.unused)}. They are of a head that is not known, as one "
+            "for tokens; --nostrict leaves them out."
+        )
+    if strict and report.missing:
         raise ValueError(
             f"{stored.source} does not hold what its configuration says: {report}. Use "
             "the configuration that belongs to it; or --nostrict, to start fresh what "

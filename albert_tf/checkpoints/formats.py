@@ -21,14 +21,19 @@ from albert_tf.checkpoints import (
     model_dir,
     model_garden,
     tensorflow_files,
+    transformers_tasks,
 )
 from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.location import Container, WeightsLocation, locate
+from albert_tf.checkpoints.output_folders import locate_best
 from albert_tf.config import AlbertConfig
+from albert_tf.files import read_json
 
 _HUB_PREFIX = "module/"
 _RELEASED_BLOCK = "bert/encoder/transformer/group_"
 POOLER_PREFIX = "bert/pooler/"
+# Heads that read the pooler's output: classifiers, and sentence order.
+_POOLED_HEADS = ("output_", "cls/seq_relationship/")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,10 +72,13 @@ class StoredWeights:
         return self.config
 
     @property
-    def has_no_pooler(self) -> bool:
-        """True if it is of a class of `transformers` that has no pooler."""
-        return self.format is CheckpointFormat.TRANSFORMERS and not any(
-            name.startswith(POOLER_PREFIX) for name in self.weights
+    def needs_no_pooler(self) -> bool:
+        """True if there is no pooler, and no head that reads it.
+
+        So it is in classes of `transformers` for masked tokens, answers and tokens.
+        """
+        return not any(
+            name.startswith((POOLER_PREFIX, *_POOLED_HEADS)) for name in self.weights
         )
 
 
@@ -80,18 +88,30 @@ def read_weights(
     """Reads weights of any known format.
 
     Args:
-      path: as `location.locate` takes it.
+      path: as `output_folders.locate_best` takes it.
       config: replaces the configuration next to the weights.
     Raises:
       FileNotFoundError: no weights there.
       ValueError: a file is damaged, weights of two formats are in one folder, or the
         format is unknown.
     """
-    location = locate(path)
+    location = locate(locate_best(path))
     config = config or model_dir.read_config(location.path)
     if location.container is Container.TRANSFORMERS:
         return _read_transformers(Path(location.path), config)
     return _read_checkpoint(location, config)
+
+
+def read_step(path: str | os.PathLike[str]) -> int:
+    """Reads how many optimizer steps made weights; 0: unknown.
+
+    Raises:
+      FileNotFoundError, ValueError: as `read_weights`.
+    """
+    location = locate(locate_best(path))
+    if location.container is Container.TRANSFORMERS:
+        return 0
+    return tensorflow_files.read_global_step(location.prefix)
 
 
 def _read_transformers(folder: Path, config: AlbertConfig | None) -> StoredWeights:
@@ -102,7 +122,9 @@ def _read_transformers(folder: Path, config: AlbertConfig | None) -> StoredWeigh
             "weights come from."
         )
     try:
-        weights = hugging_face.from_transformers(tensors, config)
+        values = read_json(folder / hugging_face.CONFIG_FILE, missing_ok=True)
+        of_tokens = transformers_tasks.is_of_tokens(values)
+        weights = hugging_face.from_transformers(tensors, config, of_tokens)
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
     return StoredWeights(

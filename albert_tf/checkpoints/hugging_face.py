@@ -117,13 +117,16 @@ def _prefixed(block: str, scope: str, names: Mapping[str, str]) -> dict[str, str
 
 
 def from_transformers(
-    stored: Mapping[str, np.ndarray], config: AlbertConfig
+    stored: Mapping[str, np.ndarray], config: AlbertConfig, of_tokens: bool = False
 ) -> dict[str, np.ndarray]:
     """Renames tensors to float32 weights of released names; unknown names stay.
+
+    So do those of a classifier of tokens, which has the names of one of texts.
 
     Args:
       stored: tensors of the folder.
       config: of its `config.json`.
+      of_tokens: whether a classifier is one of tokens. One without a pooler always is.
     Raises:
       ValueError: the masked-LM head's matrix is not the embedding table.
     """
@@ -139,8 +142,11 @@ def from_transformers(
     # A buffer of older versions: 0, 1, 2, ...
     rest.pop("albert.embeddings.position_ids", None)
     weights = {}
+    has_pooler = any(name.startswith("albert.pooler.") for name in rest)
+    of_tokens = of_tokens or not has_pooler
     for name in names(config):
-        if name.transformers in rest:
+        is_kept = of_tokens and name.transformers.startswith("classifier.")
+        if name.transformers in rest and not is_kept:
             value = rest.pop(name.transformers)
             value = value.T if name.transposed else value
             weights[name.released] = np.ascontiguousarray(value, np.float32)

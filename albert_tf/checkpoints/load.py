@@ -83,9 +83,20 @@ def released_name(variable: tf.Variable) -> str:
     return variable.name.split(":")[0]
 
 
-def weights_checkpoint(model: tf.Module) -> tf.train.Checkpoint:
-    """Builds a checkpoint of a model's weights, keyed by released names."""
-    return tf.train.Checkpoint(weights={released_name(v): v for v in model.variables})
+def weights_checkpoint(
+    model: tf.Module, global_step: int | None = None
+) -> tf.train.Checkpoint:
+    """Builds a checkpoint of a model's weights, keyed by released names.
+
+    Args:
+      model: the model.
+      global_step: optimizer steps that made the weights, to be stored; None: unknown.
+    """
+    weights = {released_name(v): v for v in model.variables}
+    if global_step is None:
+        return tf.train.Checkpoint(weights=weights)
+    step = tf.Variable(global_step, dtype=tf.int64, trainable=False)
+    return tf.train.Checkpoint(weights=weights, global_step=step)
 
 
 def load_tf1_checkpoint(
@@ -117,12 +128,13 @@ def load_weights(
     """Copies weights of any format that `formats.read_weights` knows into a model.
 
     If the numbers of layers or parameter groups differ, `group_mapping` tells which
-    group starts from which. Classes of `transformers` without a pooler leave the
-    model's pooler as it is, if anything may be missing.
+    group starts from which. The pooler may be missing if the model does not read it, as
+    models of SQuAD do not; and if anything may be missing and no head that is stored
+    reads it.
 
     Args:
       model: an encoder or a model on one.
-      path: of the weights.
+      path: of the weights, as `output_folders.locate_best` takes it.
       missing_ok: regular expression of names that the weights may lack, for instance
         `HEADS`; None: no name.
       unused_ok: the same for names that the model may lack.
@@ -136,7 +148,7 @@ def load_weights(
         was.
     """
     stored = formats.read_weights(path)
-    if stored.has_no_pooler and missing_ok is not None:
+    if stored.needs_no_pooler and missing_ok is not None:
         missing_ok = rf"{missing_ok}|^{POOLER_PREFIX}"
     return assign_weights(model, stored, missing_ok, unused_ok, unshare)
 
@@ -164,7 +176,9 @@ def assign_weights(
         global_step=stored.global_step,
     )
     unused = [name for name in report.unused if name not in skipped]
-    for names, allowed in ((report.missing, missing_ok), (unused, unused_ok)):
+    read = {released_name(variable) for variable in model.trainable_variables}
+    missing = [n for n in report.missing if n in read or not _is_of_pooler(n)]
+    for names, allowed in ((missing, missing_ok), (unused, unused_ok)):
         if any(allowed is None or not re.search(allowed, name) for name in names):
             raise ValueError(
                 f"Checkpoint {stored.source} does not match the model: {report}. Use "
@@ -175,6 +189,10 @@ def assign_weights(
     for name in report.loaded:
         variables[name].assign(weights[sources[name]])
     return report
+
+
+def _is_of_pooler(name: str) -> bool:
+    return name.startswith(POOLER_PREFIX)
 
 
 def _heads_of_other_tasks(

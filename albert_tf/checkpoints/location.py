@@ -53,7 +53,8 @@ def locate(path: str | os.PathLike[str]) -> WeightsLocation:
         hub module, a SavedModel or of `transformers`; or a file of such a folder.
     Raises:
       FileNotFoundError: no weights there.
-      ValueError: several checkpoints or kinds of weights in one folder.
+      ValueError: several checkpoints or kinds of weights in one folder, or files of a
+        checkpoint are missing.
     """
     path = Path(path)
     if path.name in (SAVED_MODEL_FILE, *hugging_face.WEIGHTS_FILES):

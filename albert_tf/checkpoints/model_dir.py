@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf import task_config as task_configs
-from albert_tf.checkpoints import hugging_face
-from albert_tf.checkpoints.location import no_weights
+from albert_tf.checkpoints import hugging_face, transformers_tasks
 from albert_tf.checkpoints.output_folders import (
     BEST_REPORT_FILE,
     locate_best,
 )
+from albert_tf.checkpoints.vocabulary_file import VocabularyFile as VocabularyFile
 from albert_tf.config import AlbertConfig
 from albert_tf.files import json_bytes, read_json, sha256, write_json
 from albert_tf.task_config import TaskConfig
@@ -42,54 +42,6 @@ _CONFIGS = (CONFIG_FILE, "bert_config.json", "albert_config*.json")
 _SPM_MODELS = (SPM_MODEL_FILE, "*.model")
 _VOCABULARIES = (VOCAB_FILE, "vocab*.txt")
 _CLEANING = ("lower_case", "strip_accents")
-
-
-@dataclasses.dataclass(frozen=True)
-class VocabularyFile:
-    """A vocabulary and how text is cleaned for it.
-
-    Attributes:
-      path: the file.
-      lower_case: whether letters are lower-cased.
-      strip_accents: whether combining marks are dropped.
-    """
-
-    path: Path
-    lower_case: bool
-    strip_accents: bool
-
-    @classmethod
-    def with_cleaning(
-        cls,
-        path: str | os.PathLike[str],
-        stated: Mapping[str, Any],
-        lower_case: bool | None = None,
-        strip_accents: bool | None = None,
-    ) -> "VocabularyFile":
-        """Applies the one rule of text cleaning.
-
-        An argument counts first, then what the model's files state. If neither says
-        it, text is lower-cased; accents are stripped with a SentencePiece model
-        (ALBERT), and with a WordPiece vocabulary (BERT) if text is lower-cased.
-
-        Args:
-          path: the vocabulary.
-          stated: `lower_case` and `strip_accents`, as far as the model's files state
-            them; other keys are allowed.
-          lower_case: overrides what is stated.
-          strip_accents: overrides what is stated.
-        """
-        path = Path(path)
-        if lower_case is None:
-            lower_case = bool(stated.get("lower_case", True))
-        if strip_accents is None:
-            default = lower_case if is_wordpiece_file(path) else True
-            strip_accents = bool(stated.get("strip_accents", default))
-        return cls(path, lower_case, strip_accents)
-
-    def tokenizer(self) -> AlbertTokenizer:
-        """Builds the tokenizer; errors are those of its constructor."""
-        return AlbertTokenizer.from_file(self.path, self.lower_case, self.strip_accents)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,23 +66,42 @@ class ModelDir:
     metrics: dict[str, Any]
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> "ModelDir":
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        vocabulary: str | os.PathLike[str] | None = None,
+    ) -> "ModelDir":
         """Reads the model of an output folder, or next to weights of any format.
 
+        Args:
+          path: the folder or weights.
+          vocabulary: the vocabulary; None: the one next to the weights.
         Raises:
           FileNotFoundError: no weights there.
           ValueError: a file of the folder is damaged, or there are several of one kind.
         """
         weights = locate_best(path)
-        task = read_task(weights)
         return cls(
             checkpoint=weights,
             config=read_config(weights),
-            task_config=_task_config(weights, task),
-            vocabulary=find_vocabulary(weights),
-            tokenizer_settings=read_metadata(weights) or read_cleaning(weights),
+            task_config=read_task_config(weights),
+            vocabulary=Path(vocabulary) if vocabulary else find_vocabulary(weights),
+            tokenizer_settings=read_stated(weights),
             metrics=read_json(folder_of(weights) / BEST_REPORT_FILE, missing_ok=True),
         )
+
+    def require_task(self) -> TaskConfig:
+        """The task that the model was trained for.
+
+        Raises:
+          ValueError: its files name none.
+        """
+        if self.task_config is None:
+            raise ValueError(
+                f"{folder_of(self.checkpoint)} does not say what the model was trained "
+                f"for ({TASK_FILE}): train it for a task first."
+            )
+        return self.task_config
 
     def require_config(self) -> AlbertConfig:
         """The configuration.
@@ -210,24 +181,6 @@ def read_config(path: str | os.PathLike[str]) -> AlbertConfig | None:
         raise ValueError(f"{file}: {error}") from error
 
 
-def require_config(path: str | os.PathLike[str]) -> AlbertConfig:
-    """Reads the configuration next to weights.
-
-    Raises:
-      FileNotFoundError: there is none, or no weights.
-      ValueError: as `read_config`.
-    """
-    path = Path(path)
-    if not path.exists() and not Path(f"{path}.index").exists():
-        raise no_weights(path)
-    config = read_config(path)
-    if config is None:
-        raise FileNotFoundError(
-            f"No {CONFIG_FILE} next to {path}: pass --albert_config_file."
-        )
-    return config
-
-
 def read_ln_type(path: str | os.PathLike[str]) -> str | None:
     """Reads the key `ln_type` of an albert_zh configuration; None: there is none."""
     file = find_config(path)
@@ -235,8 +188,36 @@ def read_ln_type(path: str | os.PathLike[str]) -> str | None:
 
 
 def read_task(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads the `task.json` next to weights; empty: there is none."""
-    return read_json(folder_of(path) / TASK_FILE, missing_ok=True)
+    """Reads the values of the `task.json` next to weights; empty: there is no task.
+
+    Of a folder of `transformers` these are what its configuration says.
+
+    Raises:
+      ValueError: a file is damaged.
+    """
+    folder = folder_of(path)
+    values = read_json(folder / TASK_FILE, missing_ok=True)
+    if values or not hugging_face.is_folder(folder):
+        return values
+    file = folder / hugging_face.CONFIG_FILE
+    try:
+        task = transformers_tasks.read_task(read_json(file, missing_ok=True))
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+    return task.to_dict() if task else {}
+
+
+def read_task_config(path: str | os.PathLike[str]) -> TaskConfig | None:
+    """Reads what the model next to weights was trained for; None: for no task.
+
+    Raises:
+      ValueError: the file that says it is damaged.
+    """
+    values = read_task(path)
+    try:
+        return task_configs.from_dict(values) if values else None
+    except ValueError as error:
+        raise ValueError(f"{folder_of(path) / TASK_FILE}: {error}") from error
 
 
 def find_vocabulary(path: str | os.PathLike[str]) -> Path | None:
@@ -251,29 +232,26 @@ def find_vocabulary(path: str | os.PathLike[str]) -> Path | None:
     return _only_file(folder, _SPM_MODELS) or _only_file(folder, _VOCABULARIES)
 
 
-def read_vocabulary(
-    path: str | os.PathLike[str],
-    file: str | os.PathLike[str] | None = None,
-    lower_case: bool | None = None,
-    strip_accents: bool | None = None,
-) -> VocabularyFile | None:
-    """Finds the vocabulary next to weights and its text cleaning.
+def vocabularies(path: str | os.PathLike[str]) -> list[Path]:
+    """All files next to weights that have the name of a vocabulary."""
+    folder = folder_of(path)
+    patterns = (*_SPM_MODELS, *_VOCABULARIES)
+    return [file for pattern in patterns for file in _matches(folder, pattern)]
 
-    Args:
-      path: of the weights.
-      file: replaces the vocabulary next to the weights.
-      lower_case: overrides what the files state.
-      strip_accents: overrides what the files state.
-    Returns:
-      The vocabulary; None: there is none.
+
+def read_vocabulary(path: str | os.PathLike[str]) -> VocabularyFile | None:
+    """Finds the vocabulary next to weights and its text cleaning; None: there is none.
+
     Raises:
       ValueError: several vocabularies, or a file is damaged.
     """
-    file = file or find_vocabulary(path)
-    if file is None:
-        return None
-    stated = read_cleaning(path)
-    return VocabularyFile.with_cleaning(file, stated, lower_case, strip_accents)
+    file = find_vocabulary(path)
+    return VocabularyFile.with_cleaning(file, read_cleaning(path)) if file else None
+
+
+def read_stated(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads what files next to weights state of the vocabulary and of text cleaning."""
+    return read_metadata(path) or read_cleaning(path)
 
 
 def read_cleaning(path: str | os.PathLike[str]) -> dict[str, bool]:
@@ -305,15 +283,20 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {}
 
 
+def _matches(folder: Path, pattern: str) -> list[Path]:
+    """The files of a pattern in a folder or its assets."""
+    return [
+        file
+        for subfolder in _SUBFOLDERS
+        for file in sorted((folder / subfolder).glob(pattern))
+        if file.is_file()
+    ]
+
+
 def _only_file(folder: Path, patterns: tuple[str, ...]) -> Path | None:
     """Finds the file of the first pattern that matches one in the folder or assets."""
     for pattern in patterns:
-        matches = [
-            file
-            for subfolder in _SUBFOLDERS
-            for file in sorted((folder / subfolder).glob(pattern))
-            if file.is_file()
-        ]
+        matches = _matches(folder, pattern)
         if len(matches) > 1:
             names = ", ".join(str(file.relative_to(folder)) for file in matches)
             raise ValueError(
@@ -330,7 +313,7 @@ def _only_file(folder: Path, patterns: tuple[str, ...]) -> Path | None:
 def model_files(vocabulary: Path, task: Mapping[str, Any]) -> dict[str, bytes]:
     """Name -> content of the files that a task writes next to its weights."""
     return {
-        _vocabulary_name(vocabulary): vocabulary.read_bytes(),
+        _vocabulary_name(is_wordpiece_file(vocabulary)): vocabulary.read_bytes(),
         TASK_FILE: json_bytes(dict(task)),
     }
 
@@ -358,7 +341,7 @@ def write_transformers_vocabulary(
     tokenizer = vocabulary.tokenizer()
     _copy(folder, vocabulary)
     values: dict[str, Any] = {"do_lower_case": vocabulary.lower_case}
-    if is_wordpiece_file(vocabulary.path):
+    if vocabulary.is_wordpiece:
         values["strip_accents"] = vocabulary.strip_accents
         values["tokenizer_class"] = "BertTokenizer"
     else:
@@ -369,16 +352,9 @@ def write_transformers_vocabulary(
 
 
 def _copy(folder: Path, vocabulary: VocabularyFile) -> None:
-    shutil.copyfile(vocabulary.path, folder / _vocabulary_name(vocabulary.path))
+    name = _vocabulary_name(bool(vocabulary.is_wordpiece))
+    shutil.copyfile(vocabulary.path, folder / name)
 
 
-def _vocabulary_name(vocabulary: Path) -> str:
-    return VOCAB_FILE if is_wordpiece_file(vocabulary) else SPM_MODEL_FILE
-
-
-def _task_config(weights: str, values: dict[str, Any]) -> TaskConfig | None:
-    """The task configuration of a `task.json`; None: the file is not there."""
-    try:
-        return task_configs.from_dict(values) if values else None
-    except ValueError as error:
-        raise ValueError(f"{folder_of(weights) / TASK_FILE}: {error}") from error
+def _vocabulary_name(is_wordpiece: bool) -> str:
+    return VOCAB_FILE if is_wordpiece else SPM_MODEL_FILE

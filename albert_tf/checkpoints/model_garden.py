@@ -135,13 +135,19 @@ def write(
     Returns:
       Names of weights that the encoder lacks.
     Raises:
-      ValueError: as `build_encoder`.
+      ValueError: as `build_encoder`; or a weight of the encoder is missing.
       OSError: the disk is full, for instance.
     """
     encoder = build_encoder(config)
     rest = dict(weights)
     for variable in encoder.variables:
-        value = rest.pop(NAMES[variable.name.split(":")[0]])
+        name = NAMES[variable.name.split(":")[0]]
+        if name not in rest:
+            raise ValueError(
+                f"tf-models' AlbertEncoder has {name}, which the weights lack: convert "
+                "to another format, or with --nostrict, to start it fresh."
+            )
+        value = rest.pop(name)
         variable.assign(np.reshape(value, variable.shape))
     with tensorflow_files.explain_writing(prefix):
         tf.train.Checkpoint(encoder=encoder, model=encoder).write(prefix)

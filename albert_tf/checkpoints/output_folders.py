@@ -10,7 +10,8 @@ OUTPUT_DIR/
 import os
 from pathlib import Path
 
-from albert_tf.checkpoints.location import locate
+from albert_tf.checkpoints.location import Container, locate
+from albert_tf.checkpoints.tensorflow_files import is_start_of_run
 from albert_tf.files import read_json
 
 RESULTS_FILE = "results.json"
@@ -28,17 +29,46 @@ def locate_best(path: str | os.PathLike[str]) -> str:
 
     Raises:
       FileNotFoundError: no weights there.
+      ValueError: as `location.locate`; a damaged summary of several runs; or a run that
+        has made no step yet.
     """
     run = best_run_folder(path)
     best = run / BEST_FOLDER
-    return locate(best if best.is_dir() else run).path
+    return locate_trained(best if best.is_dir() else run)
+
+
+def locate_trained(path: str | os.PathLike[str]) -> str:
+    """Finds weights as `location.locate`, in a run's own folder its latest ones.
+
+    Raises:
+      FileNotFoundError: no weights there.
+      ValueError: as `location.locate`; or a folder of a run that has made no step yet.
+    """
+    location = locate(path)
+    is_checkpoint = location.container is Container.CHECKPOINT
+    if Path(path).is_dir() and is_checkpoint and is_start_of_run(location.path):
+        raise ValueError(
+            f"{path} holds a run that has made no step yet: train first, or name the "
+            f"weights that it starts from, {location.path}, by this path."
+        )
+    return location.path
 
 
 def best_run_folder(output_dir: str | os.PathLike[str]) -> Path:
-    """The folder of the best of several runs; for a single run, `output_dir`."""
+    """The folder of the best of several runs; for a single run, `output_dir`.
+
+    Raises:
+      ValueError: the summary of several runs is damaged.
+    """
     output_dir = Path(output_dir)
     results = read_json(output_dir / RESULTS_FILE, missing_ok=True)
-    return output_dir / results.get(_BEST_RUN_KEY, "")
+    name = results.get(_BEST_RUN_KEY, "")
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ValueError(
+            f"{output_dir / RESULTS_FILE}: {_BEST_RUN_KEY} must name a folder in "
+            f"{output_dir}. Received {name!r}: bring the file back."
+        )
+    return output_dir / name
 
 
 def run_folder(output_dir: str | os.PathLike[str], number: int) -> Path:

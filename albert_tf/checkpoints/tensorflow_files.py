@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import text_format
 from tensorflow.core.protobuf import trackable_object_graph_pb2
+from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
 
 # Variables that the original's optimizers and loop store with the weights.
 _TRAINING_STATE = re.compile(
@@ -31,6 +33,15 @@ _OBJECT_STATE = re.compile(
     r"/\.OPTIMIZER_SLOT/|^optimizer/|^(save_counter|global_step)/\.ATTRIBUTES/"
 )
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_STEP, _SAVE_COUNTER = (
+    f"{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in ("global_step", "save_counter")
+)
+# The file of a folder that lists its checkpoints.
+STATE_FILE = "checkpoint"
+# A file of a checkpoint: its prefix, and of a data file the number of them.
+_PART = re.compile(r"^(.+)\.(?:index|data-\d+-of-(\d+))$")
+# The step in the name of an own checkpoint.
+_STEP_IN_NAME = re.compile(r"model\.ckpt-(\d+)$")
 # Errors of TensorFlow's reader if files are missing, cut off or altered.
 BROKEN_FILE = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
 _T = TypeVar("_T")
@@ -157,36 +168,127 @@ def find_checkpoint(prefix_or_dir: str | os.PathLike[str]) -> str:
         folder of training, for its latest checkpoint; or a folder of exactly one.
     Raises:
       FileNotFoundError: no checkpoint there.
-      ValueError: a folder of several that does not tell which is the latest.
+      ValueError: files of the checkpoint are missing; its folder's list of checkpoints
+        is damaged; or a folder of several does not tell which is the latest.
     """
     path = Path(prefix_or_dir)
-    latest = tf.train.latest_checkpoint(path) if path.is_dir() else None
-    if latest:
-        return latest
+    listed = read_state(path)
+    if listed:
+        _require_files(listed[-1], f"{path / STATE_FILE} names")
+        return listed[-1]
     if path.is_dir():
-        indexes = sorted(path.glob("*.index"))
-        if len(indexes) > 1:
-            names = summarize([index.stem for index in indexes])
-            raise ValueError(f"{path} holds several checkpoints, name one: {names}.")
-        prefix = indexes[0].with_suffix("") if indexes else path
+        parts = (_PART.match(file.name) for file in path.iterdir())
+        names = sorted({part[1] for part in parts if part})
+        if len(names) > 1:
+            raise ValueError(
+                f"{path} holds several checkpoints, name one: {summarize(names)}."
+            )
+        prefix = path / names[0] if names else path
     else:
         name = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
         prefix = path.with_name(name)
-    if not Path(f"{prefix}.index").is_file():
+    if not _parts_of(prefix):
         raise FileNotFoundError(
             f"No checkpoint {str(prefix_or_dir)!r}: pass the path up to '.index' or "
             "the folder that holds it."
         )
+    _require_files(str(prefix), f"{path} is")
     return str(prefix)
 
 
+def read_state(folder: str | os.PathLike[str]) -> list[str]:
+    """Reads which checkpoints the file `checkpoint` of a folder lists.
+
+    One that is listed under the path of another folder is looked for in this one first,
+    to which it may have been copied.
+
+    Returns:
+      Their prefixes, the latest last; they need not be there. Empty: there is no file.
+    Raises:
+      ValueError: the file is damaged.
+    """
+    folder = Path(folder)
+    file = folder / STATE_FILE
+    if not file.is_file():
+        return []
+    try:
+        state = text_format.Parse(file.read_text(encoding="utf-8"), CheckpointState())
+    except (UnicodeDecodeError, text_format.ParseError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(
+            f"{file} is no list of checkpoints ({reason}): copy it again, or name a "
+            "checkpoint by its path up to '.index'."
+        ) from error
+    latest = state.model_checkpoint_path
+    if not latest:
+        raise ValueError(
+            f"{file} lists no checkpoint: copy it again, or name a checkpoint by its "
+            "path up to '.index'."
+        )
+    names = [name for name in state.all_model_checkpoint_paths if name != latest]
+    return [_place(folder, name) for name in (*names, latest)]
+
+
+def _place(folder: Path, name: str) -> str:
+    """The prefix of a checkpoint that a folder lists."""
+    copied = folder / Path(name).name
+    is_elsewhere = Path(name).is_absolute() and not _parts_of(copied)
+    return name if is_elsewhere else str(copied)
+
+
+def _parts_of(prefix: Path) -> list[str | None]:
+    """For each file of a checkpoint, how many data files it says there are."""
+    if not prefix.parent.is_dir():
+        return []
+    parts = (_PART.match(file.name) for file in prefix.parent.iterdir())
+    return [part[2] for part in parts if part and part[1] == prefix.name]
+
+
+def _require_files(prefix: str, subject: str) -> None:
+    """Checks that all files of a checkpoint are there.
+
+    Args:
+      prefix: its path up to `.index`.
+      subject: beginning of the message, as "FILE names".
+    Raises:
+      ValueError: one is not.
+    """
+    totals = {int(total) for total in _parts_of(Path(prefix)) if total}
+    needed = ["index"] + [
+        f"data-{number:05}-of-{total:05}"
+        for total in totals or {1}
+        for number in range(total)
+    ]
+    for suffix in needed:
+        if not Path(f"{prefix}.{suffix}").is_file():
+            raise ValueError(
+                f"{subject} checkpoint {Path(prefix).name}, but {prefix}.{suffix} is "
+                "missing: bring the file back, or name another checkpoint by its path "
+                "up to '.index'."
+            )
+
+
 def read_global_step(prefix: str) -> int:
-    """Reads how many optimizer steps made a checkpoint; 0: unknown."""
+    """Reads how many optimizer steps made a checkpoint; 0: unknown.
+
+    A checkpoint that does not hold the number may have it in its name.
+    """
     reader = _open_reader(prefix)
-    for key in ("global_step/.ATTRIBUTES/VARIABLE_VALUE", "global_step"):
+    for key in (_STEP, "global_step"):
         if reader.has_tensor(key):
             return int(_read_tensors(prefix, [key])[0])
-    return 0
+    named = _STEP_IN_NAME.search(prefix)
+    return int(named[1]) if named else 0
+
+
+def is_start_of_run(prefix: str) -> bool:
+    """True if a checkpoint was saved by a run before its first step."""
+    named = _STEP_IN_NAME.search(prefix)
+    if not named or int(named[1]) > 0:
+        return False
+    # Converted weights of which no step is known have no counter of a run.
+    has_counter = _open_reader(prefix).has_tensor(_SAVE_COUNTER)
+    return has_counter and read_global_step(prefix) == 0
 
 
 def summarize(names: Sequence[str], limit: int = 5) -> str:

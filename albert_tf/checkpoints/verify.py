@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.checkpoints import heads
-from albert_tf.checkpoints.formats import StoredWeights
+from albert_tf.checkpoints.formats import POOLER_PREFIX, StoredWeights
 from albert_tf.checkpoints.load import HEADS, assign_weights, released_name
 from albert_tf.checkpoints.location import SAVED_MODEL_FILE
 from albert_tf.config import AlbertConfig
@@ -70,17 +70,22 @@ def outputs(
     """Computes the outputs of the encoder, of the masked-LM head and of simple heads.
 
     Args:
-      stored: complete weights of an encoder, and of any heads, with configuration.
+      stored: complete weights of an encoder, and of any heads, with configuration. The
+        pooler may be missing if no head needs it.
       batch: from `random_batch`.
     Returns:
-      `sequence_output` [B, S, H], `pooled_output` [B, H], and logits under the scopes
-      of the heads: [B, P, V] of the masked-LM head, else [B, C] or [B, S, C].
+      `sequence_output` [B, S, H], `pooled_output` [B, H] if there is a pooler, and
+      logits under the scopes of the heads: [B, P, V] of the masked-LM head, else
+      [B, C] or [B, S, C].
     """
     config, weights = stored.require_config(), stored.weights
     encoder = AlbertEncoder(config, seed=0)
-    assign_weights(encoder, stored, unused_ok=HEADS)
+    missing_ok = f"^{POOLER_PREFIX}" if stored.needs_no_pooler else None
+    assign_weights(encoder, stored, missing_ok, unused_ok=HEADS)
     encoded = encoder(batch)
     results = {name: encoded[name].numpy() for name in _OUTPUTS}
+    if stored.needs_no_pooler:
+        del results["pooled_output"]
     for scope, source in _SIMPLE_HEADS.items():
         if f"{scope}output_weights" in weights:
             logits = results[source] @ weights[f"{scope}output_weights"].T
@@ -102,7 +107,8 @@ def saved_model_outputs(
 ) -> dict[str, np.ndarray]:
     """Runs a SavedModel or hub module itself.
 
-    Its signature must take the three inputs of an encoder, under any known names.
+    Its graph may read and write files with the rights of this process. Its signature
+    must take the three inputs of an encoder, under any known names.
 
     Returns:
       The outputs that have the encoder's names; empty if it cannot be run.

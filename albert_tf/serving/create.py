@@ -6,7 +6,7 @@ from albert_tf.checkpoints.load import HEADS, LoadReport, load_weights
 from albert_tf.config import AlbertConfig
 from albert_tf.model.layers import Projection
 from albert_tf.model.precision import precision_policy
-from albert_tf.serving.base import ServedModel
+from albert_tf.serving.base import ServedModel, Signature
 from albert_tf.serving.classification import ServedClassifier, ServedRegression
 from albert_tf.serving.encoder import EncoderModel, ServedEncoder
 from albert_tf.serving.multiple_choice import ServedMultipleChoice
@@ -20,6 +20,9 @@ from albert_tf.task_config import (
 )
 from albert_tf.tasks import create_task
 from albert_tf.text.tokenizer import AlbertTokenizer
+
+# Signatures beside the task's.
+EMBEDDINGS = "embeddings"
 
 
 def create_served_model(
@@ -52,6 +55,37 @@ def create_served_model(
         f"A model is served by its task configuration. Received {task_config!r}: pass "
         "a value of albert_tf.task_config, or None."
     )
+
+
+def embedding_signatures(
+    model: tf.Module,
+    config: AlbertConfig,
+    task_config: TaskConfig | None,
+    tokenizer: AlbertTokenizer | None = None,
+) -> dict[str, Signature]:
+    """Makes signatures that give the embeddings of a task's model.
+
+    Args:
+      model: model of the task, with its weights.
+      config: its configuration.
+      task_config: its task, which has the longest row.
+      tokenizer: as of `create_served_model`.
+    Returns:
+      `embeddings`, which takes ids as an encoder's `ids` does, and with a tokenizer
+      `embeddings_text`, which takes single texts.
+    """
+    served = ServedEncoder(
+        EncoderModel(config, model.encoder),
+        config,
+        task_config.max_seq_length if task_config else None,
+        tokenizer,
+    )
+    names = {"ids": EMBEDDINGS, "text": f"{EMBEDDINGS}_text"}
+    return {
+        name: served.signatures[source]
+        for source, name in names.items()
+        if source in served.signatures
+    }
 
 
 def load_model(

@@ -12,9 +12,10 @@ from albert_tf.serving.base import Answers, ServedRows, Signature, Tensors
 class EncoderModel(tf.Module):
     """The encoder with its outputs in float32, and the mean of a row's tokens."""
 
-    def __init__(self, config: AlbertConfig):
+    def __init__(self, config: AlbertConfig, encoder: AlbertEncoder | None = None):
+        """Takes an encoder, that of a task's model for instance; None: a new one."""
         super().__init__()
-        self.encoder = AlbertEncoder(config, seed=0)
+        self.encoder = encoder or AlbertEncoder(config, seed=0)
 
     def __call__(self, inputs: Tensors, training: bool = False) -> Answers:
         """Encodes a batch.

@@ -18,7 +18,12 @@ from albert_tf.checkpoints.load import LoadReport
 from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE, ModelDir
 from albert_tf.config import AlbertConfig
 from albert_tf.files import whole_folder, write_json
-from albert_tf.serving.create import create_served_model, load_model
+from albert_tf.serving.create import (
+    EMBEDDINGS,
+    create_served_model,
+    embedding_signatures,
+    load_model,
+)
 from albert_tf.serving.server_files import write_server_files
 from albert_tf.task_config import Classification, Squad, TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -39,6 +44,7 @@ class ExportedModel:
       tokenizer_settings: what is known of the vocabulary, JSON values.
       metrics: metrics of the model, for its card.
       precision: of activations, "float32" or "bfloat16".
+      embeddings: whether there are signatures of embeddings beside the task's.
     """
 
     config: AlbertConfig
@@ -48,6 +54,7 @@ class ExportedModel:
     tokenizer_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     precision: str = "float32"
+    embeddings: bool = False
 
 
 def from_model_dir(
@@ -55,6 +62,7 @@ def from_model_dir(
     text: bool | None = None,
     precision: str = "float32",
     threshold: float | None = None,
+    embeddings: bool = False,
 ) -> ExportedModel:
     """Takes a model to export from its folder.
 
@@ -65,6 +73,7 @@ def from_model_dir(
       precision: of activations.
       threshold: the output `threshold`; for SQuAD v2.0 it replaces the stored one.
         None: the stored one, if there is one.
+      embeddings: whether there are signatures of embeddings beside the task's.
     Raises:
       FileNotFoundError: the folder has no configuration.
       ValueError: a model of this kind has no threshold.
@@ -88,6 +97,7 @@ def from_model_dir(
         tokenizer_settings=settings,
         metrics=folder.metrics,
         precision=precision,
+        embeddings=embeddings,
     )
 
 
@@ -117,8 +127,10 @@ def export_model(
     `examples` (serialized tf.Examples with those features), and `text` with a
     tokenizer. The outputs are those of the task's class in `albert_tf.serving`, which
     also says what is different for multiple choice (options are one more dimension)
-    and for SQuAD (`text` takes `question` and `context`). `assets.extra/` holds the
-    configuration, a model card, warm-up requests and batching parameters.
+    and for SQuAD (`text` takes `question` and `context`). If asked for, `embeddings`
+    and `embeddings_text` give the encoder's outputs of rows and of texts.
+    `assets.extra/` holds the configuration, a model card, warm-up requests and batching
+    parameters.
 
     Args:
       exported: the model.
@@ -139,8 +151,15 @@ def export_model(
     served = create_served_model(
         model, exported.config, exported.task_config, exported.tokenizer
     )
+    module = served.to_module()
+    if exported.embeddings:
+        _require_pooler(exported, report)
+        more = embedding_signatures(
+            model, exported.config, exported.task_config, exported.tokenizer
+        )
+        module.served = {**served.signatures, **more}
     with _new_version(Path(export_dir), version) as (folder, partial):
-        tf.saved_model.save(served.to_module(), str(partial), served.signatures)
+        tf.saved_model.save(module, str(partial), dict(module.served))
         extra = partial / "assets.extra"
         extra.mkdir(exist_ok=True)
         write_json(extra / CONFIG_FILE, exported.config.to_dict())
@@ -149,6 +168,15 @@ def export_model(
         write_json(extra / MODEL_CARD, model_card(exported, report.global_step))
         write_server_files(extra, served)
     return folder, report
+
+
+def _require_pooler(exported: ExportedModel, report: LoadReport) -> None:
+    """Raises ValueError if weights have no pooler, so that its output means nothing."""
+    if report.missing:
+        raise ValueError(
+            f"{exported.checkpoint} lacks {', '.join(report.missing)}, so there are no "
+            "embeddings of rows: leave --signatures out."
+        )
 
 
 @contextlib.contextmanager
@@ -177,6 +205,7 @@ def model_card(exported: ExportedModel, global_step: int) -> dict[str, Any]:
     """Describes a model for people and programs, in JSON values."""
     libraries = ("tensorflow", "tensorflow-text", "sentencepiece", "albert-tf")
     task_config = exported.task_config
+    custom = ["text"] + [f"{EMBEDDINGS}_text"] * exported.embeddings
     return {
         "task": task_config.to_dict() if task_config else {"task_name": "encoder"},
         "config": exported.config.to_dict(),
@@ -184,6 +213,6 @@ def model_card(exported: ExportedModel, global_step: int) -> dict[str, Any]:
         "scores": dict(exported.metrics),
         "checkpoint_step": global_step,
         "precision": exported.precision,
-        "signatures_with_custom_operations": ["text"] if exported.tokenizer else [],
+        "signatures_with_custom_operations": custom if exported.tokenizer else [],
         "versions": {name: importlib.metadata.version(name) for name in libraries},
     }

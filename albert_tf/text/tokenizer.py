@@ -50,7 +50,7 @@ class AlbertTokenizer:
         spm_model_file: str | Path | None = None,
         vocab_file: str | Path | None = None,
         lower_case: bool = True,
-        strip_accents: bool = True,
+        strip_accents: bool | None = None,
     ):
         """Loads a vocabulary.
 
@@ -58,8 +58,8 @@ class AlbertTokenizer:
           spm_model_file: a SentencePiece model (`.model`).
           vocab_file: a WordPiece vocabulary, one token a line. Exactly one of the two.
           lower_case: lower-case letters.
-          strip_accents: drop combining marks ("schön" -> "schon"), as the original
-            always does.
+          strip_accents: drop combining marks ("schön" -> "schon"); None: as
+            `default_strip_accents` says.
         Raises:
           ValueError: none or both files are given, or a file is of the wrong kind or
             lacks a special token.
@@ -70,6 +70,8 @@ class AlbertTokenizer:
                 "Give exactly one of spm_model_file and vocab_file. Received "
                 f"{spm_model_file!r} and {vocab_file!r}."
             )
+        if strip_accents is None:
+            strip_accents = default_strip_accents(not spm_model_file, lower_case)
         path = Path(spm_model_file or vocab_file or "")
         content = _read(path)
         self._vocabulary: Vocabulary
@@ -96,9 +98,12 @@ class AlbertTokenizer:
 
     @classmethod
     def from_file(
-        cls, path: str | Path, lower_case: bool = True, strip_accents: bool = True
+        cls,
+        path: str | Path,
+        lower_case: bool = True,
+        strip_accents: bool | None = None,
     ) -> "AlbertTokenizer":
-        """Loads a vocabulary whose kind its name tells; see `is_wordpiece_file`."""
+        """Loads a vocabulary of either kind; see `is_wordpiece_file`."""
         if is_wordpiece_file(path):
             return cls(
                 vocab_file=path, lower_case=lower_case, strip_accents=strip_accents
@@ -213,10 +218,26 @@ class AlbertTokenizer:
         return self._graph_tokenizer
 
 
+def default_strip_accents(is_wordpiece: bool, lower_case: bool) -> bool:
+    """The rule for models that do not say whether combining marks are dropped.
+
+    A SentencePiece model (ALBERT) drops them; with a WordPiece vocabulary (BERT) they
+    follow the case: dropped from lower-cased text, kept in cased text. These are the
+    defaults of the original code and of `transformers`.
+    """
+    return lower_case if is_wordpiece else True
+
+
 def is_wordpiece_file(path: str | Path) -> bool:
-    """Tells a vocabulary's kind by its name: a `.txt` file is WordPiece, any other is
-    SentencePiece."""
-    return Path(path).suffix == ".txt"
+    """Tells the kind of a vocabulary whose kind nobody states.
+
+    SentencePiece models are binary: they hold zero bytes, which text does not. Of a
+    file that is not there the name tells: a `.txt` file is WordPiece.
+    """
+    try:
+        return b"\0" not in Path(path).read_bytes()
+    except OSError:
+        return Path(path).suffix == ".txt"
 
 
 def _read(path: Path) -> bytes:

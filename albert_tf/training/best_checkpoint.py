@@ -52,7 +52,7 @@ class BestWeights:
         for name, content in self._files.items():
             write_whole(self._folder / name, content)
         manager = tf.train.CheckpointManager(
-            weights_checkpoint(model),
+            weights_checkpoint(model, step),
             str(self._folder),
             max_to_keep=1,
             checkpoint_name="model.ckpt",

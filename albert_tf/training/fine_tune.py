@@ -153,11 +153,7 @@ def evaluate(
       ValueError: the model was trained for no task; model and rows do not fit.
     """
     model = _read(model)
-    if model.task_config is None:
-        raise ValueError(
-            f"{model.checkpoint} was not trained for a task: its head would be "
-            "random. Train it first."
-        )
+    model.require_task()
     strategy = strategy or devices.create_strategy()
     configs = split_settings(str(output_dir), settings)
     run = _FineTuning(model, data, *configs, strategy)

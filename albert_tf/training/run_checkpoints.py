@@ -7,7 +7,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf.checkpoints.load import released_name
-from albert_tf.checkpoints.tensorflow_files import BROKEN_FILE
+from albert_tf.checkpoints.tensorflow_files import BROKEN_FILE, read_state
 from albert_tf.training.optimization import AdamW
 
 
@@ -75,13 +75,15 @@ def step_of(checkpoint: str) -> int:
 def latest_of_run(folder: str | os.PathLike) -> str | None:
     """The newest checkpoint of a run; None: there is none.
 
-    `tf.train.latest_checkpoint` returns None if the newest listed checkpoint was
-    deleted; this function then returns the one before it.
+    If the newest listed checkpoint was deleted, this is the one before it, from which
+    the run makes the same again.
+
+    Raises:
+      ValueError: the list of checkpoints is damaged.
     """
-    state = tf.train.get_checkpoint_state(str(folder))
-    listed = state.all_model_checkpoint_paths if state else ()
+    listed = reversed(read_state(folder))
     # TensorFlow writes the index last, so a checkpoint that has one is complete.
-    return next((p for p in reversed(listed) if Path(f"{p}.index").is_file()), None)
+    return next((p for p in listed if Path(f"{p}.index").is_file()), None)
 
 
 def read_run(checkpoint: tf.train.Checkpoint, prefix: str) -> None:

@@ -11,6 +11,8 @@ import orbit
 import tensorflow as tf
 
 from albert_tf.checkpoints.load import HEADS, load_weights, released_name
+from albert_tf.checkpoints.output_folders import locate_best, locate_trained
+from albert_tf.checkpoints.tensorflow_files import read_state
 from albert_tf.model.precision import precision_policy
 from albert_tf.records import batches
 from albert_tf.training import optimization, run_checkpoints
@@ -60,7 +62,8 @@ class Session:
         checkpoint = run_checkpoints.training_checkpoint(
             self.model, optimizer, **(trainer.state if trainer else {})
         )
-        latest = _restore_or_start(job, self.model, checkpoint)
+        step = optimizer.iterations
+        latest = _restore_or_start(job, self.model, checkpoint, step)
         self._checkpoints = tf.train.CheckpointManager(
             checkpoint,
             str(folder),
@@ -138,31 +141,56 @@ class Session:
 
 
 def _restore_or_start(
-    job: Job, model: tf.Module, checkpoint: tf.train.Checkpoint
+    job: Job, model: tf.Module, checkpoint: tf.train.Checkpoint, step: tf.Variable
 ) -> str | None:
     """Restores the run, or loads the weights that it starts from.
 
+    Args:
+      job: the job.
+      model: its model.
+      checkpoint: the state of the run.
+      step: the run's step; without training it is set to that of the weights.
     Returns:
       The checkpoint that the run goes on from; None: it starts from step 0.
     """
-    latest = run_checkpoints.latest_of_run(job.train_config.output_dir)
-    if job.init_checkpoint and not job.train_rows:
-        latest = None  # exactly these weights are to be evaluated
+    latest = _latest_of_run(job)
     if latest:
         run_checkpoints.read_run(checkpoint, latest)
     elif job.init_checkpoint:
         # A head may start from random weights in training, but not in evaluation.
         missing_ok = HEADS if job.train_rows else None
-        report = load_weights(
-            model, job.init_checkpoint, missing_ok, HEADS, job.unshare
-        )
-        print(f"Initial weights from {job.init_checkpoint}: {report}", flush=True)
-    elif not job.train_rows:
-        raise ValueError(
-            f"{job.train_config.output_dir} holds no checkpoint to evaluate: train "
-            "first, or pass --init_checkpoint."
-        )
+        weights = locate_best(job.init_checkpoint)
+        report = load_weights(model, weights, missing_ok, HEADS, job.unshare)
+        of_step = f" of step {report.global_step}" if report.global_step else ""
+        print(f"Initial weights from {weights}{of_step}: {report}", flush=True)
+        if not job.train_rows:
+            step.assign(report.global_step)
     return latest
+
+
+def _latest_of_run(job: Job) -> str | None:
+    """The checkpoint of the output folder to go on from or to evaluate; None: none.
+
+    Raises:
+      ValueError: there is none to evaluate, or its files are missing.
+    """
+    folder = job.train_config.output_dir
+    if job.train_rows:
+        latest = run_checkpoints.latest_of_run(folder)
+        listed = read_state(folder)
+        if latest and latest != listed[-1]:
+            print(
+                f"WARNING: {listed[-1]} is missing, which was saved last.", flush=True
+            )
+        return latest
+    if job.init_checkpoint:
+        return None  # exactly these weights are to be evaluated
+    if not read_state(folder):
+        raise ValueError(
+            f"{folder} holds no checkpoint to evaluate: train first, or pass "
+            "--init_checkpoint."
+        )
+    return locate_trained(folder)
 
 
 def _describe(job: Job, model: tf.Module, latest: str | None) -> None:

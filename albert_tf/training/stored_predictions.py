@@ -5,7 +5,9 @@ predicted; the folder of several runs has those of the best run.
 """
 
 import io
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +19,18 @@ from albert_tf.records.reader import read_strings
 from albert_tf.records.sidecar import RecordSet
 
 PREDICTIONS_FOLDER = "predictions"
+# Errors of numpy and zipfile if a file is cut off, altered, or claims absurd sizes.
+_DAMAGES = (
+    ValueError,
+    EOFError,
+    KeyError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 # Name -> array, as `complete` makes them.
 Predictions = Mapping[str, np.ndarray]
@@ -84,7 +98,7 @@ def read(output_dir: Path, name: str) -> dict[str, np.ndarray]:
         # NumPy does not close a damaged file that it has opened itself.
         with open(file, "rb") as content, np.load(content) as arrays:
             return dict(arrays)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGES as error:
         raise ValueError(f"{file} is damaged ({error}): predict again.") from error
 
 

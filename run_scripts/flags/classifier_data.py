@@ -162,7 +162,9 @@ def _train_on_tables(tokenizer: AlbertTokenizer) -> TaskData:
 def _read_tables(
     tokenizer: AlbertTokenizer, task_config: Classification | Regression
 ) -> TaskData:
-    columns = dict(task_config.columns)
+    # The files of some models do not say which texts a row has: the flags do.
+    unknown = {"text": FLAGS.text_column, "text_pair": FLAGS.text_pair_column or None}
+    columns = dict(task_config.columns or unknown)
     for name in ("text", "text_pair"):
         # A table may name its columns differently than the one trained on.
         if columns[name] is not None and FLAGS[f"{name}_column"].present:

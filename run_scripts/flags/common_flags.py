@@ -111,7 +111,7 @@ def define_tokenizer_flags(
     """Defines the vocabulary and the cleaning of text.
 
     Args:
-      cleaning: default of the two flags of cleaning.
+      cleaning: default of lower-casing; None: as the model's folder says.
       checked_only: True if nothing is tokenized, and records are only checked to have
         been made with these.
     """
@@ -130,21 +130,32 @@ def define_tokenizer_flags(
     rule = " Default: as the model's folder says." if cleaning is None else ""
     if checked_only:
         rule = " The records must have been made so. Default: not checked."
-    define_text_cleaning_flags(cleaning, rule)
+    accents = rule or (
+        " Default: for a SentencePiece model yes, for a WordPiece vocabulary as "
+        "--do_lower_case."
+    )
+    define_text_cleaning_flags(cleaning, None, rule, accents)
 
 
-def define_text_cleaning_flags(default: bool | None = True, rule: str = "") -> None:
+def define_text_cleaning_flags(
+    lower_case: bool | None = True,
+    strip_accents: bool | None = True,
+    of_case: str = "",
+    of_accents: str = "",
+) -> None:
     """Defines how text is cleaned before it is tokenized.
 
     Args:
-      default: of both flags.
-      rule: meaning of no value, a sentence with a space before it.
+      lower_case: default of `--do_lower_case`.
+      strip_accents: default of `--strip_accents`.
+      of_case: meaning of no `--do_lower_case`, a sentence with a space before it.
+      of_accents: meaning of no `--strip_accents`, the same.
     """
-    flags.DEFINE_bool("do_lower_case", default, f"Lower-case the text.{rule}")
+    flags.DEFINE_bool("do_lower_case", lower_case, f"Lower-case the text.{of_case}")
     flags.DEFINE_bool(
         "strip_accents",
-        default,
-        f"Drop combining marks, so that u and ü are one letter.{rule}",
+        strip_accents,
+        f"Drop combining marks, so that u and ü are one letter.{of_accents}",
     )
 
 
@@ -208,7 +219,7 @@ def define_config_file_flag(required: bool = True) -> None:
         "albert_config_file",
         None,
         "The model's configuration, JSON; see configs/. Default: the file next to the "
-        "weights.",
+        "weights, which it must not contradict, except in rates of dropout.",
         required=required,
     )
 
@@ -224,7 +235,8 @@ def define_init_checkpoint_flag(use: str = "") -> None:
         "",
         "Weights to start from: a checkpoint, by its path up to .index or by its "
         "folder, own or TensorFlow 1; the folder of a hub module, a SavedModel or a "
-        "Hugging Face model. To resume a run pass its --output_dir again. " + use,
+        "Hugging Face model; an output folder, of one run or several, for its best "
+        "weights. To resume a run pass its --output_dir again. " + use,
     )
 
 
@@ -250,27 +262,40 @@ def define_sharing_flags() -> None:
     flags.DEFINE_alias("init_from_group0", "unshare")
 
 
-def model_config(known: AlbertConfig | None = None) -> AlbertConfig:
-    """Returns the configuration that the flags of a model and its sharing describe.
+def model_config(weights: str = "") -> AlbertConfig:
+    """Returns the configuration that the flags of a model describe.
+
+    `--albert_config_file` must not contradict the configuration next to the weights;
+    `--config_override` may, and `--unshare` if it is defined.
 
     Args:
-      known: configuration that these change; None: that of `--albert_config_file`, or
-        else the one next to `--init_checkpoint`.
+      weights: the weights that the flags name, as `output_folders.locate_best` gives
+        them; empty: there are none yet.
     """
-    if known:
-        config = known
+    if weights:
+        from albert_tf.checkpoints import agreement
+
+        file, overrides = FLAGS.albert_config_file, FLAGS.config_override
+        config = agreement.choose_config(weights, file, overrides)
     elif FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
-    elif FLAGS.init_checkpoint:
-        from albert_tf.checkpoints import model_dir
-
-        config = model_dir.require_config(FLAGS.init_checkpoint)
+        config = config.override(FLAGS.config_override)
     else:
         raise flags.Error("Name the model's configuration: --albert_config_file.")
-    config = config.override(FLAGS.config_override)
-    if FLAGS.unshare and not FLAGS.init_checkpoint:
+    if "unshare" not in FLAGS or not FLAGS.unshare:
+        return config
+    if not weights:
         raise flags.Error("--unshare needs the weights to copy: --init_checkpoint.")
-    return config.unshared() if FLAGS.unshare else config
+    return config.unshared()
+
+
+def initial_weights() -> str:
+    """Returns the weights that `--init_checkpoint` names; empty: it names none."""
+    if not FLAGS.init_checkpoint:
+        return ""
+    from albert_tf.checkpoints import output_folders
+
+    return output_folders.locate_best(FLAGS.init_checkpoint)
 
 
 # Training.

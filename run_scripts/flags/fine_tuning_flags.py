@@ -20,7 +20,7 @@ from data_prep.fine_tuning.datasets import MAX_SEQ_LENGTH, TaskData
 from flags import common_flags, fields
 
 if TYPE_CHECKING:
-    from albert_tf.checkpoints.model_dir import ModelDir
+    from albert_tf.checkpoints.model_dir import ModelDir, VocabularyFile
     from albert_tf.training.multi_run import FineTuned
 
 FLAGS = flags.FLAGS
@@ -74,7 +74,7 @@ def _define_start_flags() -> None:
 def read_model() -> "tuple[ModelDir, AlbertTokenizer]":
     """Reads the model that the flags start from, or use, and its tokenizer."""
     _check_flags()
-    from albert_tf.checkpoints.model_dir import ModelDir, VocabularyFile
+    from albert_tf.checkpoints.model_dir import ModelDir
 
     if not FLAGS.do_train:
         return _trained_model()
@@ -83,25 +83,40 @@ def read_model() -> "tuple[ModelDir, AlbertTokenizer]":
             "Say what training starts from: --init_checkpoint, or --from_scratch for "
             "random weights."
         )
-    start = ModelDir.read(FLAGS.init_checkpoint) if FLAGS.init_checkpoint else None
-    file = FLAGS.spm_model_file or FLAGS.vocab_file or (start and start.vocabulary)
-    if not file:
+    weights = common_flags.initial_weights()
+    vocabulary = _vocabulary(weights)
+    if vocabulary is None:
         raise flags.Error("Name the vocabulary: --spm_model_file or --vocab_file.")
-    stated = start.tokenizer_settings if start else {}
-    vocabulary = VocabularyFile.with_cleaning(
-        file, stated, FLAGS.do_lower_case, FLAGS.strip_accents
-    )
     tokenizer = vocabulary.tokenizer()
-    _check_tokenizer(tokenizer, stated)
+    config = common_flags.model_config(weights)
+    if config.vocab_size != tokenizer.vocab_size:
+        raise ValueError(
+            f"The model has {config.vocab_size} tokens, the vocabulary "
+            f"{tokenizer.vocab_size}: pass the ones that belong together."
+        )
+    _check_length(config)
     model = ModelDir(
-        checkpoint=FLAGS.init_checkpoint,
-        config=_config(start and start.config, tokenizer),
+        checkpoint=weights,
+        config=config,
         task_config=None,
-        vocabulary=Path(file),
+        vocabulary=vocabulary.path,
         tokenizer_settings=tokenizer.metadata(),
         metrics={},
     )
     return model, tokenizer
+
+
+def _vocabulary(weights: str) -> "VocabularyFile | None":
+    """The vocabulary that the flags name, or the one next to the weights."""
+    from albert_tf.checkpoints import agreement
+
+    return agreement.choose_vocabulary(
+        weights,
+        FLAGS.spm_model_file,
+        FLAGS.vocab_file,
+        FLAGS.do_lower_case,
+        FLAGS.strip_accents,
+    )
 
 
 def _check_flags() -> None:
@@ -117,40 +132,19 @@ def _check_flags() -> None:
 
 def _trained_model() -> "tuple[ModelDir, AlbertTokenizer]":
     from albert_tf.checkpoints.model_dir import ModelDir
+    from albert_tf.checkpoints.output_folders import locate_best
 
-    model = ModelDir.read(FLAGS.init_checkpoint or FLAGS.output_dir)
-    if model.task_config is None:
-        raise ValueError(
-            f"{model.checkpoint} was not trained for a task: its head would be "
-            "random. Pass --do_train first."
-        )
-    config = model.require_config()
+    weights = locate_best(FLAGS.init_checkpoint or FLAGS.output_dir)
+    vocabulary = _vocabulary(weights)
+    model = ModelDir.read(weights, vocabulary and vocabulary.path)
+    model.require_task()
+    config = common_flags.model_config(weights)
     if FLAGS["max_seq_length"].present:
         _check_length(config)
-    return model, model.tokenizer()
-
-
-def _check_tokenizer(tokenizer: AlbertTokenizer, stated: dict[str, Any]) -> None:
-    for name, value in tokenizer.metadata().items():
-        if stated.get(name, value) != value:
-            raise ValueError(
-                f"{FLAGS.init_checkpoint} was trained with {name}={stated[name]}, but "
-                f"{name}={value} is asked for: pass its own vocabulary and cleaning."
-            )
-
-
-def _config(start: AlbertConfig | None, tokenizer: AlbertTokenizer) -> AlbertConfig:
-    """The model's configuration, checked against its vocabulary."""
-    if not FLAGS.albert_config_file and start is None:
-        raise flags.Error("Name the model's configuration: --albert_config_file.")
-    config = common_flags.model_config(None if FLAGS.albert_config_file else start)
-    if config.vocab_size != tokenizer.vocab_size:
-        raise ValueError(
-            f"The model has {config.vocab_size} tokens, the vocabulary "
-            f"{tokenizer.vocab_size}: pass the ones that belong together."
-        )
-    _check_length(config)
-    return config
+    tokenizer = vocabulary.tokenizer() if vocabulary else model.tokenizer()
+    settings = tokenizer.metadata()
+    model = dataclasses.replace(model, config=config, tokenizer_settings=settings)
+    return model, tokenizer
 
 
 def _check_length(config: AlbertConfig) -> None:

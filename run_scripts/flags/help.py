@@ -62,6 +62,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "init_from_group0",
         "multiple_choice",
         "strict",
+        "run_source",
         "resize_vocabulary",
     ),
     "Output": (
@@ -74,6 +75,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "export_dir",
         "model_version",
         "text_signature",
+        "signatures",
         "threshold_to_export",
         "tflite",
         "tflite_length",

@@ -137,7 +137,8 @@ TABLE = "bert/embeddings/word_embeddings"
 
 def test_the_vocabulary_and_its_cleaning_travel_along(released, tmp_path):
     folder = released[0]
-    cased = model_dir.read_vocabulary(folder, None, True, False)
+    file = folder / "vocab_chinese.txt"
+    cased = model_dir.VocabularyFile(file, True, False)
     convert(folder, tmp_path / "own", "own", vocabulary=cased)
     assert model_dir.read_cleaning(tmp_path / "own") == {
         "lower_case": True,

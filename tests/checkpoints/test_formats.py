@@ -85,7 +85,7 @@ def test_a_hub_module_brings_weights_shape_and_vocabulary(scope, tmp_path):
     stored = formats.read_weights(folder)
     assert_same_weights(stored.weights, encoder_weights(weights))
     assert stored.config == config and stored.format.value == "tensorflow1"
-    results = convert(folder, tmp_path / "own", "own")
+    results = convert(folder, tmp_path / "own", "own", run_source=True)
     assert set(results["largest_differences"]["source"]) == {
         "sequence_output",
         "pooled_output",
@@ -100,8 +100,23 @@ def test_a_hub_module_that_computes_something_else_is_refused(tmp_path):
     config, weights = random_model(num_hidden_layers=1)
     folder = write_hub_module(tmp_path / "hub", config, weights, factor=1.01)
     with pytest.raises(ValueError, match=r"hub and its weights read here: .* differs"):
-        convert(folder, tmp_path / "own", "own")
+        convert(folder, tmp_path / "own", "own", run_source=True)
     assert files_in(tmp_path) == ["hub"]
+
+
+def test_the_graph_of_a_source_is_run_only_if_asked_for(tmp_path, monkeypatch):
+    config, weights = random_model(num_hidden_layers=1)
+    folder = write_hub_module(tmp_path / "hub", config, weights)
+    loaded = []
+    monkeypatch.setattr(tf.saved_model, "load", lambda *_, **__: loaded.append(1))
+    (folder / "saved_model.pb").write_bytes(b"not even a graph")
+    results = convert(folder, tmp_path / "own", "own")
+    assert not loaded and set(results["largest_differences"]) == {"reload"}
+    assert any("graph was not run" in note for note in results["notes"])
+    stored = formats.read_weights(tmp_path / "own")
+    assert_same_weights(stored.weights, encoder_weights(weights))
+    with pytest.raises(ValueError, match="no SavedModel, so there is no graph to run"):
+        convert(tmp_path / "own", tmp_path / "again", "own", run_source=True)
 
 
 def test_our_own_saved_model_is_read(released, tmp_path):
@@ -114,7 +129,7 @@ def test_our_own_saved_model_is_read(released, tmp_path):
         stored = formats.read_weights(path)
         assert_same_weights(stored.weights, encoder_weights(weights))
         assert stored.config == config
-    results = convert(exported, tmp_path / "own", "own")
+    results = convert(exported, tmp_path / "own", "own", run_source=True)
     assert len(results["largest_differences"]["source"]) == 2
     assert model_dir.read_cleaning(tmp_path / "own") == settings
 

@@ -14,12 +14,14 @@ import tensorflow as tf
 
 from albert_tf.checkpoints import formats, hugging_face, model_dir, verify
 from albert_tf.checkpoints.load import HEADS, load_weights
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.heads import (
     ClassificationModel,
     MultipleChoiceModel,
     PretrainingModel,
 )
 from albert_tf.model.span_heads import SpanModel
+from albert_tf.serving.create import create_served_model, load_model
 from helpers import tiny
 from helpers.tiny_weights import assert_same_weights, convert
 
@@ -227,16 +229,89 @@ def test_question_answering_agrees_both_ways_though_it_has_no_pooler(batch, tmp_
     source = write_folder(tmp_path / "theirs", config, tensors)
     back = tmp_path / "back"
     results = convert(source, back, "hugging_face")
-    assert results["weights"]["fresh"] == ["bert/pooler/dense/bias", POOLER]
+    # None is made up.
+    assert results["weights"]["fresh"] == []
+    assert any("no pooler, so none was written" in note for note in results["notes"])
     own = SpanModel(model_dir.read_config(source), seed=3)
     report = load_weights(own, back)
-    assert (report.missing, report.unused) == ((), ())
+    # Its head does not read it.
+    assert report.missing == ("bert/pooler/dense/bias", POOLER)
+    assert report.unused == ()
+    with pytest.raises(ValueError, match=rf"2 missing .*{POOLER}"):
+        load_weights(AlbertEncoder(own.encoder.config, seed=1), back, None, HEADS)
+    with pytest.raises(ValueError, match=r"bert/pooler/dense/.*, which the weights l"):
+        convert(source, tmp_path / "garden", "model_garden", strict=True)
+    fresh = convert(source, tmp_path / "fresh", "own", strict=False)
+    assert fresh["weights"]["fresh"] == ["bert/pooler/dense/bias", POOLER]
     for folder in (source, back):
         theirs = run_transformers(
             load_transformers("AlbertForQuestionAnswering", folder), batch
         )
         for name, logits in own(batch).items():
             assert_close(logits, theirs[name])
+
+
+@pytest.mark.parametrize("has_pooler", [False, True])
+def test_a_classifier_of_tokens_is_none_of_texts(has_pooler, tmp_path):
+    classes = ["AlbertForTokenClassification"] if has_pooler else None
+    config = transformers_config(num_labels=3, architectures=classes)
+    tensors = random_tensors(config, np.random.default_rng(2), {"classifier": 3})
+    if not has_pooler:
+        tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
+    source = write_folder(tmp_path / "theirs", config, tensors)
+    names = r"no place here: classifier\.bias, classifier\.weight.*--nostrict"
+    with pytest.raises(ValueError, match=names):
+        convert(source, tmp_path / "own", "own")
+    results = convert(source, tmp_path / "own", "own", strict=False)
+    assert results["weights"]["unused"] == ["classifier.bias", "classifier.weight"]
+    assert "output_weights" not in formats.read_weights(tmp_path / "own").weights
+    own = ClassificationModel(model_dir.read_config(source), num_outputs=3, seed=3)
+    report = load_weights(own, source, HEADS, HEADS)
+    assert "output_bias" in report.missing
+    assert (POOLER in report.missing) is not has_pooler
+
+
+LABELS = ["entailment", "neutral", "contradiction"]
+
+
+def write_classifier(folder, batch=None):
+    """A fine-tuned classifier as transformers saves it."""
+    config = transformers_config(
+        num_labels=3,
+        id2label=dict(enumerate(LABELS)),
+        architectures=["AlbertForSequenceClassification"],
+    )
+    tensors = random_tensors(config, np.random.default_rng(2), {"classifier": 3})
+    return write_folder(folder, config, tensors)
+
+
+def test_a_fine_tuned_class_keeps_its_labels_and_its_task(batch, tmp_path):
+    source = write_classifier(tmp_path / "theirs")
+    results = convert(source, tmp_path / "own", "own")
+    assert "does not say whether a row has one text or two" in results["notes"][0]
+    convert(tmp_path / "own", tmp_path / "back", "hugging_face")
+    theirs = run_transformers(
+        load_transformers("AlbertForSequenceClassification", source), batch
+    )
+    probabilities = tf.nn.softmax(theirs.logits).numpy()
+    for name in ("theirs", "own", "back"):
+        found = model_dir.ModelDir.read(tmp_path / name)
+        assert found.require_task().labels == tuple(LABELS)
+        model, _ = load_model(found.config, found.checkpoint, found.task_config)
+        served = create_served_model(model, found.config, found.task_config)
+        answers = served.answer(batch)
+        assert_close(answers["probabilities"], probabilities)
+        expected = [LABELS[row.argmax()] for row in probabilities]
+        assert [label.decode() for label in answers["label"].numpy()] == expected
+
+
+def test_damaged_labels_name_the_file(tmp_path):
+    source = write_classifier(tmp_path / "theirs")
+    values = saved_config(source)
+    values["id2label"] = {"0": "no", "1": "no"}
+    (source / "config.json").write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=r"theirs/config\.json: id2label must"):
+        model_dir.ModelDir.read(source)
 
 
 def test_a_model_without_pooler_is_a_start_but_no_whole_model(tmp_path):

@@ -16,29 +16,6 @@ from helpers.tokenization_cases import train
 WORDPIECE, SENTENCEPIECE = "vocab.txt", "spiece.model"
 
 
-@pytest.mark.parametrize(
-    ("name", "stated", "arguments", "expected"),
-    [
-        # Nothing is stated: the released models' cleaning.
-        (WORDPIECE, {}, (), (True, True)),
-        (SENTENCEPIECE, {}, (), (True, True)),
-        # The case is stated, accents are not.
-        (WORDPIECE, {"lower_case": False}, (), (False, False)),
-        (SENTENCEPIECE, {"lower_case": False}, (), (False, True)),
-        (WORDPIECE, {}, (False, None), (False, False)),
-        (SENTENCEPIECE, {}, (False, None), (False, True)),
-        # What is stated counts before the rule, an argument before that.
-        (WORDPIECE, {"lower_case": False, "strip_accents": True}, (), (False, True)),
-        (SENTENCEPIECE, {"strip_accents": False}, (), (True, False)),
-        (SENTENCEPIECE, {"strip_accents": False}, (None, True), (True, True)),
-        (WORDPIECE, {"lower_case": True}, (False, True), (False, True)),
-    ],
-)
-def test_one_rule_of_text_cleaning(name, stated, arguments, expected):
-    vocabulary = VocabularyFile.with_cleaning(name, stated, *arguments)
-    assert (vocabulary.lower_case, vocabulary.strip_accents) == expected
-
-
 @pytest.fixture(scope="module", params=[WORDPIECE, SENTENCEPIECE])
 def cased(request, tmp_path_factory):
     """A cased model whose files say nothing of accents; whether they are stripped."""
@@ -111,6 +88,27 @@ def test_a_folder_holds_a_whole_model(tmp_path):
     model = ModelDir.read(folder)
     assert (model.task_config, model.vocabulary) == (squad, vocabulary)
     assert model.tokenizer().vocab_size == 27
+
+
+def test_a_folder_of_several_vocabularies_is_read_with_the_one_that_is_named(tmp_path):
+    config, weights = random_model()
+    folder = write_model(tmp_path, weights, config)
+    names = ["vocab_a.txt", "vocab_b.txt"]
+    for name in names:
+        write_vocabulary(folder).rename(folder / name)
+    with pytest.raises(ValueError, match=r"several.*vocab_a\.txt, vocab_b\.txt"):
+        ModelDir.read(folder)
+    model = ModelDir.read(folder, folder / names[1])
+    assert model.vocabulary == folder / names[1]
+    assert model.tokenizer().vocab_size == 27
+    assert model_dir.vocabularies(folder) == [folder / name for name in names]
+
+
+def test_a_folder_that_names_no_task_says_so(tmp_path):
+    config, weights = random_model()
+    model = ModelDir.read(write_model(tmp_path, weights, config))
+    with pytest.raises(ValueError, match=r"not say what .* trained for \(task\.json\)"):
+        model.require_task()
 
 
 def test_a_vocabulary_of_another_model_is_refused(tmp_path):

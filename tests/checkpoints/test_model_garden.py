@@ -150,7 +150,8 @@ def test_tf_models_saved_model_is_read(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs.save(str(tmp_path / "theirs"))
-    results = convert(tmp_path / "theirs", tmp_path / "own", "own", config=config)
+    options = {"config": config, "run_source": True}
+    results = convert(tmp_path / "theirs", tmp_path / "own", "own", **options)
     # Keras names the other output as the layers that give it.
     assert set(results["largest_differences"]["source"]) == {"pooled_output"}
     assert results["source_layout"] == "model_garden"

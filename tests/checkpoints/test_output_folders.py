@@ -3,13 +3,16 @@
 import json
 
 import pytest
+import tensorflow as tf
 
 from albert_tf.checkpoints import output_folders
+from albert_tf.checkpoints.load import weights_checkpoint
 
 
 def write_checkpoint(folder, name):
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.index").write_bytes(b"")
+    for suffix in ("index", "data-00000-of-00001"):
+        (folder / f"{name}.{suffix}").write_bytes(b"")
     return str(folder / name)
 
 
@@ -43,3 +46,24 @@ def test_a_damaged_summary_is_named(tmp_path):
     (tmp_path / "results.json").write_text("{")
     with pytest.raises(ValueError, match=r"results\.json is not valid JSON"):
         output_folders.locate_best(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../other", "run_1/best", 3, ["run_1"]])
+def test_a_summary_names_a_folder_of_its_own(name, tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps({"best_run": name}))
+    with pytest.raises(ValueError, match=r"results\.json: best_run must name a folder"):
+        output_folders.locate_best(tmp_path)
+
+
+def test_a_run_that_made_no_step_is_no_trained_model(tmp_path):
+    model = tf.Module()
+    model.kernel = tf.Variable([1.0], name="bert/kernel")
+    manager = tf.train.CheckpointManager(
+        weights_checkpoint(model, 0), tmp_path, 1, checkpoint_name="model.ckpt"
+    )
+    prefix = manager.save(checkpoint_number=0)
+    words = rf"{tmp_path} holds a run that has made no step yet: train first"
+    for locate in (output_folders.locate_best, output_folders.locate_trained):
+        with pytest.raises(ValueError, match=words):
+            locate(tmp_path)
+        assert locate(prefix) == prefix

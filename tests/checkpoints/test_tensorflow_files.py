@@ -57,6 +57,72 @@ def test_a_folder_of_training_gives_its_latest_even_when_moved(tmp_path):
     assert found == str(tmp_path / "moved" / "ckpt-3")
 
 
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run with checkpoints of the steps 0 and 2."""
+    step = tf.Variable(0, dtype=tf.int64)
+    saved = tf.train.Checkpoint(weights={"x": tf.Variable([1.0])}, global_step=step)
+    manager = tf.train.CheckpointManager(saved, tmp_path, 3, checkpoint_name=RUN)
+    for value in (0, 2):
+        step.assign(value)
+        manager.save(checkpoint_number=value)
+    return tmp_path
+
+
+RUN = "model.ckpt"
+
+
+@pytest.mark.parametrize("suffix", ["index", "data-00000-of-00001"])
+def test_a_listed_checkpoint_that_is_not_whole_is_no_reason_to_take_another(
+    suffix, run
+):
+    (run / f"model.ckpt-2.{suffix}").unlink()
+    words = rf"{run}/checkpoint names checkpoint model\.ckpt-2, but .*-2\.{suffix} is m"
+    with pytest.raises(ValueError, match=words):
+        tensorflow_files.find_checkpoint(run)
+    named = tensorflow_files.find_checkpoint(run / "model.ckpt-0")
+    assert named == str(run / "model.ckpt-0")
+
+
+def test_without_a_list_parts_of_a_checkpoint_are_one_as_well(run):
+    (run / "checkpoint").unlink()
+    (run / "model.ckpt-2.index").unlink()
+    with pytest.raises(ValueError, match="several checkpoints"):
+        tensorflow_files.find_checkpoint(run)
+    for file in run.glob("model.ckpt-0*"):
+        file.unlink()
+    with pytest.raises(ValueError, match=r"model\.ckpt-2\.index is missing"):
+        tensorflow_files.find_checkpoint(run)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\x00\x9c", b"PK\3\4", b"[1, 2]"])
+def test_a_damaged_list_of_checkpoints_is_named(content, run):
+    (run / "checkpoint").write_bytes(content)
+    words = rf"{run}/checkpoint (is no list|lists no checkpoint).*'\.index'"
+    with pytest.raises(ValueError, match=words) as caught:
+        tensorflow_files.find_checkpoint(run)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_list_of_another_machine_is_read_by_its_names(run, tmp_path):
+    text = 'model_checkpoint_path: "{}/model.ckpt-{}"\n'
+    (run / "checkpoint").write_text(text.format("/somewhere", 2))
+    assert tensorflow_files.read_state(run) == [str(run / "model.ckpt-2")]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "checkpoint").write_text(text.format(run, 0))
+    assert tensorflow_files.find_checkpoint(other) == str(run / "model.ckpt-0")
+
+
+def test_the_start_of_a_run_is_told_from_converted_weights_of_an_unknown_step(run):
+    assert tensorflow_files.is_start_of_run(str(run / "model.ckpt-0"))
+    assert not tensorflow_files.is_start_of_run(str(run / "model.ckpt-2"))
+    (run / "own").mkdir()
+    prefix = str(run / "own" / "model.ckpt-0")
+    tensorflow_files.write_own(prefix, WEIGHTS, 0)
+    assert not tensorflow_files.is_start_of_run(prefix)
+
+
 @pytest.mark.parametrize("form", ["", "nowhere", "nowhere/model.ckpt", "notes.index"])
 def test_a_missing_checkpoint_is_named(form, tmp_path):
     with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / form))):
@@ -67,6 +133,13 @@ def test_the_step_of_a_tensorflow_1_checkpoint_is_read(tmp_path):
     for name, step in (("global_step", 125_000), ("x", 0)):
         prefix = str(tmp_path / name)
         tensorflow_files.write_named(prefix, {name: np.int64(step)})
+        assert tensorflow_files.read_global_step(prefix) == step
+
+
+def test_a_checkpoint_that_holds_no_step_may_have_it_in_its_name(tmp_path):
+    for name, step in (("model.ckpt-75", 75), ("model.ckpt-best", 0), ("x-7", 0)):
+        prefix = str(tmp_path / name)
+        tensorflow_files.write_named(prefix, WEIGHTS)
         assert tensorflow_files.read_global_step(prefix) == step
 
 

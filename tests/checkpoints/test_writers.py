@@ -7,6 +7,7 @@ import pytest
 from albert_tf.checkpoints import model_dir, writers
 from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS, CheckpointFormat
 from albert_tf.checkpoints.formats import StoredWeights
+from albert_tf.task_config import Classification
 from helpers.tiny_weights import convert, files_in, model_with_head, random_model
 
 
@@ -34,6 +35,8 @@ def test_labels_of_a_task_are_named_there(tmp_path):
     assert values["architectures"] == ["AlbertForSequenceClassification"]
     convert(source, tmp_path / "own", "own")
     assert model_dir.read_task(tmp_path / "own") == task
+    task_config = model_dir.read_task_config(tmp_path / "own")
+    assert task_config == Classification("custom", labels)
 
 
 def test_a_classifier_is_no_multiple_choice(tmp_path):

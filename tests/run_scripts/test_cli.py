@@ -178,7 +178,7 @@ EXPORT_ERRORS = {
     "other shape": (
         ["--albert_config_file=tiny.json"],
         1,
-        ["shape [8]", "[6]"],
+        ["tiny.json says", "embedding_size=6", "embedding_size=8"],
     ),
 }
 

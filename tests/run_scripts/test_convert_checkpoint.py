@@ -34,7 +34,7 @@ def test_the_script_converts_and_says_what_became_of_each_weight(models, tmp_pat
     arguments = ["--layout=own", "--nostrip_accents", "--resize_vocabulary=18"]
     done = run_script(
         "convert_checkpoint.py",
-        f"--from={models}/theirs",
+        f"--from={models}/released",
         f"--to={tmp_path}/own",
         *arguments,
         cwd=tmp_path,
@@ -43,7 +43,7 @@ def test_the_script_converts_and_says_what_became_of_each_weight(models, tmp_pat
     lines = done.stdout.splitlines()
     assert "loaded  bert/pooler/dense/kernel" in lines
     assert "NOTE: vocab.txt has 15 tokens, the model 18 rows." in lines
-    assert lines[-1].endswith("32 loaded, 0 fresh, 0 unused, 0 ignored.")
+    assert lines[-1].endswith("32 loaded, 0 fresh, 0 unused, 1 ignored.")
     assert model_dir.read_config(tmp_path / "own").vocab_size == 18
     assert model_dir.read_cleaning(tmp_path / "own") == {
         "lower_case": True,

@@ -17,7 +17,9 @@ from helpers.served_models import (
     ENCODER_TOKENIZER,
     LABELS,
     export_encoder,
+    export_folder,
 )
+from helpers.tiny_weights import random_model, write_model
 
 
 def everything_in(folder):
@@ -148,6 +150,40 @@ def test_the_card_says_what_it_is(pair_model):
     settings = json.loads((folder / "tokenizer.json").read_text())
     assert card["tokenizer"] == settings and card["versions"]["tensorflow"]
     assert card["signatures_with_custom_operations"] == ["text"]
+
+
+def test_embeddings_are_exported_beside_the_tasks_signatures(
+    pair_model, tmp_path, monkeypatch
+):
+    saved = []
+
+    def save(module, folder, signatures):
+        saved.append((set(module.served), set(signatures)))
+        tf.io.gfile.makedirs(folder)
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+    version = export_folder(pair_model[0], tmp_path, embeddings=True)
+    names = {"serving_default", "ids", "ids_int64", "examples", "text"}
+    names |= {"embeddings", "embeddings_text"}
+    assert saved == [(names, names)]
+    card = json.loads((version / "assets.extra" / "model_card.json").read_text())
+    custom = card["signatures_with_custom_operations"]
+    assert custom == ["text", "embeddings_text"]
+    assert card["checkpoint_step"] == 3
+
+
+def test_weights_without_a_pooler_have_no_embeddings(tmp_path, save_no_graph):
+    config, weights = random_model()
+    head = {n: v for n, v in weights.items() if "pooler" not in n and "cls/" not in n}
+    head |= {"cls/squad/output_weights": np.ones((2, 12), np.float32)}
+    head |= {"cls/squad/output_bias": np.ones(2, np.float32)}
+    write_model(tmp_path / "model", head, config)
+    squad = Squad(version_2=False, max_seq_length=20, doc_stride=9, max_query_length=5)
+    known = (config, str(tmp_path / "model"), squad)
+    export.export_model(export.ExportedModel(*known), tmp_path / "served")
+    asked = export.ExportedModel(*known, embeddings=True)
+    with pytest.raises(ValueError, match=r"lacks bert/pooler/dense/bias,.* leave --s"):
+        export.export_model(asked, tmp_path / "other")
 
 
 def test_a_threshold_to_export_is_the_classifiers(pair_model):

@@ -1,5 +1,8 @@
 """The best weights: which evaluation counts, and what is stored with it."""
 
+import tensorflow as tf
+
+from albert_tf.checkpoints import formats
 from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.model.heads import ClassificationModel
 from albert_tf.training.best_checkpoint import BestWeights
@@ -25,4 +28,7 @@ def test_the_first_of_equal_evaluations_stays_with_its_files(tmp_path):
     assert best.evaluations_since(9, 3) == 2
     found = ModelDir.read(tmp_path)
     assert found.checkpoint == str(tmp_path / "best" / "model.ckpt-3")
+    reader = tf.train.load_checkpoint(found.checkpoint)
+    assert reader.get_tensor("global_step/.ATTRIBUTES/VARIABLE_VALUE") == 3
+    assert formats.read_step(tmp_path) == 3
     assert (tmp_path / "best" / "note.txt").read_bytes() == b"kept"

@@ -100,7 +100,7 @@ def test_what_does_not_fit_is_refused(folder, start, data):
         tune(dataclasses.replace(start, vocabulary=other))
     with pytest.raises(ValueError, match="Did you mean learning_rate"):
         tune(learn_rate=1.0)
-    with pytest.raises(ValueError, match="was not trained for a task"):
+    with pytest.raises(ValueError, match="does not say what the model was trained for"):
         evaluate(start, data, folder / "wrong")
     assert not (folder / "wrong").exists()
 

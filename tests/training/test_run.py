@@ -285,15 +285,21 @@ def test_training_stops_when_its_hours_are_over(tmp_path, rows):
     assert (tmp_path / "model.ckpt-4.index").is_file()
 
 
-def test_the_best_checkpoint_is_kept(tmp_path, rows):
+def test_the_best_checkpoint_is_kept_and_is_what_its_run_stands_for(
+    tmp_path, rows, capsys
+):
     job = make_job(rows, tmp_path, eval_rows=rows, eval_steps=3)
     training_run.run(job, one_device())
     best = json.loads((tmp_path / "best" / "best.json").read_text())
     again = make_job(
-        None, tmp_path / "again", eval_rows=rows, init_checkpoint=str(tmp_path / "best")
+        None, tmp_path / "again", eval_rows=rows, init_checkpoint=str(tmp_path)
     )
-    found = training_run.run(again, one_device())["masked_lm_accuracy"]
-    assert found == best["masked_lm_accuracy"]
+    found = training_run.run(again, one_device())
+    for name in ("masked_lm_accuracy", "global_step"):
+        assert found[name] == best[name]
+    step = best["global_step"]
+    prefix = tmp_path / "best" / f"model.ckpt-{step}"
+    assert f"Initial weights from {prefix} of step {step}: " in capsys.readouterr().out
     assert len(list((tmp_path / "best").glob("*.index"))) == 1
 
 
@@ -356,6 +362,10 @@ def test_evaluation_with_a_head_that_was_never_trained_is_refused(tmp_path, rows
 
 def test_a_run_without_its_checkpoints_is_not_begun_anew(tmp_path, rows):
     training_run.run(make_job(rows, tmp_path, steps=2), one_device())
+    (tmp_path / "model.ckpt-2.index").rename(tmp_path / "away")
+    with pytest.raises(ValueError, match=r"checkpoint names checkpoint model\.ckpt-2"):
+        training_run.run(make_job(None, tmp_path, eval_rows=rows), one_device())
+    (tmp_path / "away").rename(tmp_path / "model.ckpt-2.index")
     for index in tmp_path.glob("model.ckpt-*.index"):
         index.unlink()
     with pytest.raises(ValueError, match="no whole checkpoint"):

@@ -41,6 +41,27 @@ def test_damaged_predictions_are_named(tmp_path, kept):
     np.savez(path, label_ids=[0, 1, 1, 0], probabilities=probabilities)
     found = stored_predictions.read(tmp_path, "dev")
     assert found["label_ids"].tolist() == [0, 1, 1, 0]
-    path.write_bytes(path.read_bytes()[:kept])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:kept])
     with pytest.raises(ValueError, match=r"dev\.npz is damaged.*predict again"):
         stored_predictions.read(tmp_path, "dev")
+
+
+def test_any_damage_inside_predictions_is_named(tmp_path):
+    path = tmp_path / stored_predictions.PREDICTIONS_FOLDER / "dev.npz"
+    path.parent.mkdir()
+    np.savez_compressed(path, values=np.arange(60.0), names=np.array(["a", "bc"]))
+    whole = path.read_bytes()
+    rng = np.random.default_rng(2)
+    refused = 0
+    for _ in range(150):
+        content = bytearray(whole)
+        first = rng.integers(len(content))
+        content[first : first + 4] = rng.bytes(4)
+        path.write_bytes(content)
+        try:
+            stored_predictions.read(tmp_path, "dev")
+        except ValueError as error:
+            refused += 1
+            assert str(error).startswith(f"{path} is damaged")
+    assert refused > 75

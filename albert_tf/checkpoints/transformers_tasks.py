@@ -1,0 +1,112 @@
+"""The tasks of fine-tuned classes of `transformers`, as their `config.json` tells."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.task_config import (
+    Classification,
+    MultipleChoice,
+    Regression,
+    Squad,
+    TaskConfig,
+)
+
+# Name of a task whose data set is not known; scripts call the user's own tables so.
+_TASK_NAME = "custom"
+_SEQUENCE, _CHOICE, _SPAN = (
+    "SequenceClassification",
+    "MultipleChoice",
+    "QuestionAnswering",
+)
+# Those that a configuration does not write.
+_DEFAULT_LABELS = ["LABEL_0", "LABEL_1"]
+
+
+def read_task(values: Mapping[str, Any]) -> TaskConfig | None:
+    """Reads the task of a `config.json`.
+
+    Returns:
+      The task; None: a class without one, or of a task that is not known here, which
+      `notes` names.
+    Raises:
+      ValueError: the labels are damaged.
+    """
+    kind = _kind(values)
+    longest = values.get("max_position_embeddings", 512)
+    if kind == _CHOICE:
+        return MultipleChoice()
+    if kind == _SPAN:
+        # The original's lengths, or shorter ones in the same proportions.
+        length = min(Squad.max_seq_length, longest)
+        return Squad(
+            version_2=False,
+            max_seq_length=length,
+            doc_stride=max(1, length // 3),
+            max_query_length=max(1, length // 6),
+        )
+    if kind != _SEQUENCE:
+        return None
+    labels = _labels(values)
+    problem = values.get("problem_type")
+    if problem is None:
+        problem = "regression" if len(labels) == 1 else "single_label_classification"
+    if problem == "regression" and len(labels) == 1:
+        return Regression(_TASK_NAME)
+    if problem == "single_label_classification":
+        return Classification(_TASK_NAME, labels)
+    return None
+
+
+def notes(values: Mapping[str, Any]) -> list[str]:
+    """Says what of the task of a `config.json` is not taken or not known."""
+    kind, task = _kind(values), read_task(values)
+    if kind == _SPAN:
+        return [
+            "The model answers as one of SQuAD v1.1, always: its config.json does not "
+            "say whether it was trained for questions without an answer."
+        ]
+    if isinstance(task, Classification | Regression):
+        return [
+            "config.json does not say whether a row has one text or two: the signature "
+            "`text` of an export takes one."
+        ]
+    if kind == _SEQUENCE:
+        return [
+            f"Its problem_type {values.get('problem_type')!r} with "
+            f"{len(_labels(values))} labels is no task here: the head's weights are "
+            "taken, the labels are not."
+        ]
+    return []
+
+
+def is_of_tokens(values: Mapping[str, Any]) -> bool:
+    """True if a `config.json` is of a classifier of tokens, which has no place here."""
+    return _kind(values) == "TokenClassification"
+
+
+def _kind(values: Mapping[str, Any]) -> str:
+    """The task in the name of the class, as "SequenceClassification"; may be empty."""
+    names = values.get("architectures")
+    name = str(names[0]) if isinstance(names, list) and names else ""
+    return name.partition("AlbertFor")[2]
+
+
+def _labels(values: Mapping[str, Any]) -> list[str]:
+    """Labels in the order of the model's outputs."""
+    named = values.get("id2label")
+    if named is None:
+        return _DEFAULT_LABELS
+    keys = [str(i) for i in range(len(named))] if isinstance(named, Mapping) else []
+    if not keys or set(named) != {*keys}:
+        raise ValueError(
+            f"id2label must name each output from 0 on. Received {named!r}: copy the "
+            "file again."
+        )
+    labels = [named[key] for key in keys]
+    are_texts = all(isinstance(label, str) for label in labels)
+    if not are_texts or len({*labels}) < len(keys):
+        raise ValueError(
+            f"id2label must give each output a name of its own. Received {named!r}: "
+            "rename them."
+        )
+    return labels
