@@ -27,7 +27,7 @@ from albert_tf.checkpoints.output_folders import (
     locate_best,
 )
 from albert_tf.config import AlbertConfig
-from albert_tf.files import json_bytes, read_json, sha256, write_json
+from albert_tf.files import json_bytes, read_json, sha256, write_json, writing
 from albert_tf.task_config import TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer, is_wordpiece_file
 
@@ -369,7 +369,9 @@ def write_transformers_vocabulary(
 
 
 def _copy(folder: Path, vocabulary: VocabularyFile) -> None:
-    shutil.copyfile(vocabulary.path, folder / _vocabulary_name(vocabulary.path))
+    target = folder / _vocabulary_name(vocabulary.path)
+    with writing(target):
+        shutil.copyfile(vocabulary.path, target)
 
 
 def _vocabulary_name(vocabulary: Path) -> str:
