@@ -213,7 +213,7 @@ def partial_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     with writing(path):
         _remove_abandoned(Path(path))
         partial, descriptor = _make_partial(Path(path), is_folder=False)
-    file = open(partial, "r+b", opener=lambda *_: descriptor)
+    file = open(partial, "r+b", opener=lambda *_: descriptor)  # noqa: SIM115
     try:
         yield file
     finally:
