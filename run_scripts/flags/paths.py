@@ -203,15 +203,20 @@ def _check_patterns(
         if glob.has_magic(entry) and not os.path.exists(entry)
     ]
     for name, pattern in patterns:
-        full = os.path.realpath(pattern)
         for output, path in outputs:
-            real = os.path.realpath(path)
-            matches = fnmatch.fnmatchcase(real, full)
-            if matches and ("**" in pattern or PurePath(real).match(full)):
+            if _matches(os.path.realpath(path), os.path.realpath(pattern)):
                 raise flags.Error(
                     f"--{output} writes {path}, which --{name}={pattern} matches, so "
                     "that the next run would read it: name another output."
                 )
+
+
+def _matches(path: str, pattern: str) -> bool:
+    if "**" not in pattern:
+        return PurePath(path).match(pattern)
+    # Folders of any depth, or none.
+    patterns = (pattern, pattern.replace("**/", ""))
+    return any(fnmatch.fnmatchcase(path, each) for each in patterns)
 
 
 def _check_folders(values: Mapping[str, Any]) -> None:

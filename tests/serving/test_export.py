@@ -103,7 +103,7 @@ def test_an_export_that_fails_leaves_nothing(
 def test_what_a_killed_export_left_does_not_disturb(
     encoder_checkpoint, tmp_path, save_no_graph
 ):
-    left = tmp_path / ".1.partial"
+    left = tmp_path / ".1.0123abcd.partial"
     left.mkdir()
     (left / "rest").write_text("half a model")
     export_encoder(CONFIG, encoder_checkpoint, tmp_path / "1")
