@@ -15,7 +15,7 @@ from albert_tf.checkpoints.output_names import BEST_FOLDER as BEST_FOLDER
 from albert_tf.checkpoints.output_names import BEST_REPORT_FILE as BEST_REPORT_FILE
 from albert_tf.checkpoints.output_names import RESULTS_FILE as RESULTS_FILE
 from albert_tf.checkpoints.output_names import RUN_FOLDER
-from albert_tf.files import read_json
+from albert_tf.files import check_local, read_json
 
 _BEST_RUN_KEY = "best_run"
 
@@ -28,7 +28,9 @@ def locate_best(path: str | os.PathLike[str]) -> str:
 
     Raises:
       FileNotFoundError: no weights there.
+      ValueError: the path is not one of the file system.
     """
+    check_local(path)
     run = best_run_folder(path)
     best = run / BEST_FOLDER
     return locate(best if best.is_dir() else run).path

@@ -1,6 +1,7 @@
 """Exports are complete versions with a card, or leave nothing."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,3 +180,31 @@ def test_an_infinite_threshold_to_export_is_known_to_the_model():
     json.dumps(exported.task_config.to_dict(), allow_nan=False)
     exported = export.from_model_dir(folder_of(task_config))
     assert exported.task_config == task_config
+
+
+def test_two_exports_at_once_are_one_version_and_a_refusal(
+    encoder_checkpoint, tmp_path, monkeypatch
+):
+    exported = export.ExportedModel(CONFIG, str(encoder_checkpoint))
+    refused = []
+
+    def save(_, folder, *__):
+        if not refused:
+            refused.append(None)
+            with pytest.raises(OSError, match=r"process is exporting to .*: let it"):
+                export.export_model(exported, tmp_path)
+        (Path(folder) / "saved_model.pb").write_bytes(b"model")
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+    export.export_model(exported, tmp_path)
+    assert refused and [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_exports_to_other_schemes_are_refused(
+    encoder_checkpoint, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    exported = export.ExportedModel(CONFIG, str(encoder_checkpoint))
+    with pytest.raises(ValueError, match="gs://b/served is not a path"):
+        export.export_model(exported, "gs://b/served")
+    assert not list(tmp_path.iterdir())
