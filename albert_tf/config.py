@@ -14,7 +14,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from albert_tf.files import json_bytes, read_json, write_whole
+from albert_tf.files import check_local, json_bytes, read_json, write_whole
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 # Keys of released configuration files that change nothing.
@@ -384,11 +384,7 @@ class TrainConfig:
 
     def __post_init__(self):
         _require(bool(self.output_dir), "output_dir is empty: pass --output_dir.")
-        _require(
-            "://" not in self.output_dir,
-            f"output_dir must be a folder of this machine. Received {self.output_dir}: "
-            "mount the bucket.",
-        )
+        check_local(self.output_dir)
         _require(
             not set("[]*?") & set(self.output_dir),
             "output_dir must not have any of []*? in its name, which TensorFlow reads "

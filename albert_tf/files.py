@@ -1,23 +1,61 @@
-"""Reads and writes whole files: JSON, digests, atomic writes, locks between processes.
+"""Reads and writes whole files: JSON, digests, atomic writes.
 
-A file or folder is made under a temporary name beside its own (`partial_path`) and then
-renamed, so that whatever stands under its own name is complete.
+A file or folder is made under a temporary name beside its own (.NAME.1a2b3c4d.partial)
+and then renamed, so that whatever stands under its own name is complete. The temporary
+one is always new, never a link or a file that is there, and is locked in the meantime.
+What a killed process left has no lock, and is removed when the name is written again.
 
-Locks end with the process that holds them, even if it is killed. Some network disks
-have no locks. Two runs that make the same files there may waste each other's time, but
-each result is still complete.
+On disks without locks (locks.py) two runs that make the same files may waste each
+other's time, but each result is still complete.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
+import math
 import os
+import re
+import secrets
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
+
+from albert_tf.file_kinds import check_replaceable
+from albert_tf.locks import is_at, try_lock, waiting
+
+# A path of another kind of storage; `Path` makes one slash of two.
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|(gs|s3|hdfs|https?|file):/")
+# Age of a temporary file, in seconds, after which nobody writes it any more. It counts
+# only on disks without locks.
+_ABANDONED_AFTER = 7 * 24 * 3600
+
+
+def check_local(path: str | os.PathLike[str]) -> None:
+    """Checks that a path is one of the file system.
+
+    Raises:
+      ValueError: it is of another scheme, as gs://bucket/folder.
+    """
+    if _REMOTE.match(os.fspath(path)):
+        raise ValueError(
+            f"{path} is not a path of the file system: copy the files to a local or "
+            "mounted disk, and name that path."
+        )
+
+
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Makes a folder and those above it, unless they are there.
+
+    Raises:
+      ValueError: the path is not one of the file system.
+      OSError: the folder cannot be made.
+    """
+    check_local(path)
+    Path(path).mkdir(parents=True, exist_ok=True)
 
 
 def read_json(
@@ -32,6 +70,7 @@ def read_json(
       FileNotFoundError: there is no such file.
       ValueError: it is not valid JSON, or not an object.
     """
+    check_local(path)
     if not Path(path).is_file():
         if missing_ok:
             return {}
@@ -51,25 +90,93 @@ def read_json(
 
 
 def json_bytes(value: Any, indent: int = 1) -> bytes:
-    """Encodes a value as JSON that people can read."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
-    return f"{text}\n".encode()
+    """Encodes a value as strict JSON that people can read.
+
+    JSON has no infinities and no NaN: inf becomes "inf", -inf "-inf", and NaN null.
+    """
+    try:
+        text = _encode(value, indent)
+    except ValueError:
+        text = _encode(_without_special_numbers(value), indent)
+    # Bytes of a path that are not UTF-8 become escapes, which JSON can hold.
+    return f"{text}\n".encode("utf-8", "backslashreplace")
+
+
+def _encode(value: Any, indent: int) -> str:
+    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _without_special_numbers(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(float(value))
+    if isinstance(value, Mapping):
+        return {key: _without_special_numbers(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_special_numbers(each) for each in value]
+    return value
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Writes a value as JSON, atomically as `write_whole`."""
+    """Writes a value as JSON, as `json_bytes` and `write_whole`."""
     write_whole(path, json_bytes(value))
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file atomically and durably: its name never stands for a part of it."""
-    partial = partial_path(path)
+    """Writes a file atomically and durably: its name never stands for a part of it.
+
+    Raises:
+      ValueError: the path is not one of the file system.
+      FileExistsError: a file of another kind is there.
+      OSError: the disk is full, for instance; the message names the file.
+    """
+    write_together({path: content})
+
+
+def write_together(contents: Mapping[str | os.PathLike[str], bytes]) -> None:
+    """Writes files of one folder that belong together: all of them or none.
+
+    Args:
+      contents: path -> content. They are renamed in this order; processes that write
+        the same files at once do so one after the other.
+    Raises:
+      ValueError, FileExistsError, OSError: as `write_whole`.
+    """
+    for path, content in contents.items():
+        check_local(path)
+        check_replaceable(path, content)
+    with contextlib.ExitStack() as stack:
+        partials = {}
+        for path, content in contents.items():
+            file = stack.enter_context(partial_file(path))
+            partials[file.name] = Path(path)
+            with writing(path):
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        if len(partials) > 1:
+            first = next(iter(partials.values()))
+            stack.enter_context(waiting(first.with_name(f".{first.name}.lock")))
+        _rename_all(partials)
+
+
+def _rename_all(partials: Mapping[str, Path]) -> None:
+    """Renames files; if one cannot be, those before it are as they were."""
+    older: dict[Path, bytes | None] = {}
     try:
-        partial.write_bytes(content)
-        sync(partial)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+        for partial, path in partials.items():
+            content = None
+            if len(partials) > 1 and path.is_file():
+                content = path.read_bytes()
+            with writing(path):
+                os.replace(partial, path)
+            older[path] = content
+    except OSError:
+        for path, content in older.items():
+            if content is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.write_bytes(content)
+        raise
 
 
 def write_shared(path: str | os.PathLike[str], content: bytes) -> None:
@@ -92,29 +199,116 @@ def write_shared(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 @contextlib.contextmanager
+def partial_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Yields a new file beside `path` to fill, and to rename to `path`.
+
+    Temporary files that killed processes left for the same path are removed first; the
+    new one is removed if it was not renamed.
+
+    Raises:
+      ValueError: the path is not one of the file system.
+      OSError: the file cannot be made.
+    """
+    check_local(path)
+    with writing(path):
+        _remove_abandoned(Path(path))
+        partial, descriptor = _make_partial(Path(path), is_folder=False)
+    file = open(partial, "r+b", opener=lambda *_: descriptor)  # noqa: SIM115
+    try:
+        yield file
+    finally:
+        partial.unlink(missing_ok=True)
+        # A rest that could not be written has raised its error already.
+        with contextlib.suppress(OSError):
+            file.close()
+
+
+@contextlib.contextmanager
 def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yields an empty folder to fill, which is renamed to `path` if no error occurs.
 
-    An earlier temporary folder of the same name is removed first; after an error
-    nothing is left.
+    Temporary folders that killed processes left for the same path are removed first;
+    after an error nothing is left.
+
+    Raises:
+      ValueError: the path is not one of the file system.
+      FileExistsError: at the end `path` is there and is not an empty folder.
     """
-    partial = partial_path(path)
-    shutil.rmtree(partial, ignore_errors=True)
+    check_local(path)
+    path = Path(path)
+    make_folder(path.parent)
+    _remove_abandoned(path)
+    partial, descriptor = _make_partial(path, is_folder=True)
     try:
-        partial.mkdir(parents=True)
         yield partial
         for file in partial.rglob("*"):
             if file.is_file():
                 sync(file)
-        os.replace(partial, path)
+        try:
+            os.replace(partial, path)
+        except OSError as error:
+            if os.path.lexists(path):
+                raise FileExistsError(
+                    f"{path} is in use, by another process or a file: name another."
+                ) from error
+            raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        os.close(descriptor)
 
 
-def partial_path(path: str | os.PathLike[str]) -> Path:
-    """Returns the temporary name of a file or folder until it is complete."""
-    path = Path(path)
-    return path.with_name(f".{path.name}.partial")
+def _make_partial(path: Path, is_folder: bool) -> tuple[Path, int]:
+    """Makes a temporary file or folder.
+
+    Returns:
+      Its path, and a descriptor that holds its lock.
+    """
+    while True:
+        partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+        flags = os.O_CLOEXEC | os.O_NOFOLLOW
+        if is_folder:
+            os.mkdir(partial)
+            flags |= os.O_RDONLY | os.O_DIRECTORY
+        else:
+            flags |= os.O_RDWR | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(partial, flags, 0o666)
+        # A process that looks for abandoned files may have been first to lock it.
+        if try_lock(descriptor) is not False and is_at(descriptor, partial):
+            return partial, descriptor
+        os.close(descriptor)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Removes temporary files of a path that no process writes any more."""
+    name = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{8}\.partial")
+    with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
+        for partial in [e.path for e in entries if name.fullmatch(e.name)]:
+            _remove_if_abandoned(partial)
+
+
+def _remove_if_abandoned(partial: str) -> None:
+    try:
+        # Not through a link; and without waiting, if it is a pipe.
+        descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        status = os.fstat(descriptor)
+        is_free = try_lock(descriptor)
+        if is_free is None:
+            is_free = time.time() - status.st_mtime > _ABANDONED_AFTER
+        if not is_free or status.st_uid != os.geteuid():
+            return
+        if stat.S_ISDIR(status.st_mode):
+            shutil.rmtree(partial, ignore_errors=True)
+        elif stat.S_ISREG(status.st_mode):
+            os.unlink(partial)
+    finally:
+        os.close(descriptor)
+
+
+class _WriteError(OSError):
+    """An error that names the file that could not be written."""
 
 
 @contextlib.contextmanager
@@ -122,9 +316,11 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
     """Makes errors of the disk name the file that is being written."""
     try:
         yield
+    except (_WriteError, FileExistsError):
+        raise
     except OSError as error:
         reason = error.strerror or error
-        raise OSError(f"{path} cannot be written: {reason}.") from error
+        raise _WriteError(f"{path} cannot be written: {reason}.") from error
 
 
 def sync(path: str | os.PathLike[str]) -> None:
@@ -145,41 +341,3 @@ def sha256(path: str | os.PathLike[str]) -> str:
 def digest(content: bytes) -> str:
     """Returns the SHA-256 digest of some bytes, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
-
-
-@contextlib.contextmanager
-def exclusive(path: str | os.PathLike[str], purpose: str) -> Iterator[None]:
-    """Holds an exclusive lock.
-
-    Args:
-      path: the lock file, created if missing; it is not removed.
-      purpose: what the holder is doing, for the message: "making rows".
-    Raises:
-      OSError: another process holds the lock, or the file cannot be written.
-    """
-    with open(path, "a") as file:
-        if try_lock(file) is False:
-            raise OSError(f"Another process is {purpose}: let it finish, or end it.")
-        yield
-
-
-def try_lock(file: IO) -> bool | None:
-    """Tries to lock an open file until it is closed.
-
-    Returns:
-      True if this process holds the lock, False if another does, None if the disk has
-      no locks.
-    """
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
-
-
-def share_lock(file: IO) -> None:
-    """Waits for a shared lock on an open file; an exclusive one becomes shared."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_SH)

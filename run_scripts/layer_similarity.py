@@ -20,7 +20,8 @@ from absl import flags
 from tqdm import tqdm
 
 from albert_tf.config import TrainConfig
-from albert_tf.files import write_whole
+from albert_tf.file_kinds import check_replaceable, check_suffix
+from albert_tf.files import write_together
 from albert_tf.text import packing
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from albert_tf.model.encoder import AlbertEncoder
 
 FLAGS = flags.FLAGS
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 COLUMNS = ("checkpoint", "layer", "l2_distance", "cosine_degrees")
 
 
@@ -103,6 +105,10 @@ def draw(results: Mapping[str, "LayerSimilarity"]) -> bytes:
 def main() -> None:
     """Writes the CSV and the figure."""
     output = Path(FLAGS.output_file)
+    figure = output.with_suffix(".png")
+    check_suffix(output, "a table")
+    check_replaceable(output, ",".join(COLUMNS).encode())
+    check_replaceable(figure, PNG_SIGNATURE)
     tokenizer = common_flags.make_tokenizer()
     batches = read_batches(tokenizer)
     from albert_tf.analysis.layer_similarity import layer_similarity
@@ -118,9 +124,8 @@ def main() -> None:
     for path, similarity in results.items():
         for layer, values in enumerate(zip(*similarity, strict=True), start=1):
             writer.writerow([path, layer, *(f"{value:.6g}" for value in values)])
-    write_whole(output, text.getvalue().encode("utf-8"))
-    write_whole(output.with_suffix(".png"), draw(results))
-    print(f"Wrote {output} and {output.with_suffix('.png')}.")
+    write_together({output: text.getvalue().encode(), figure: draw(results)})
+    print(f"Wrote {output} and {figure}.")
 
 
 if __name__ == "__main__":

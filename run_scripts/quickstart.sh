@@ -80,10 +80,8 @@ python "$scripts/run_pretraining.py" --do_eval --albert_config_file="$config" \
   --train_batch_size=32 --learning_rate=0.01 \
   --num_train_steps="$steps" --num_warmup_steps=$((steps / 10)) \
   --iterations_per_loop=100 --save_checkpoints_steps=500
-read -r status trained < <(python -c "
-import json
-results = json.load(open('$output/model/results.json'))
-print(results['status'].replace(' ', '-'), results['global_step'])")
+progress="$(python "$scripts/quickstart/status.py" --output_dir="$output/model")"
+read -r status trained <<<"$progress"
 if [ "$status" != finished ]; then
   echo "Training stopped at step $trained: the same command goes on from there."
   exit 0

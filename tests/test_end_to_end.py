@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers.paths import ROOT
+from helpers.strict_json import assert_strict_json
 
 BOOK = ["The cat sat on the mat; it was a fine mat, said the cat.", "Who sat there?"]
 
@@ -53,6 +54,7 @@ def test_every_stage_left_its_output(finished):
     tokenizer = json.loads((extra / "tokenizer.json").read_text())
     assert tokenizer["vocab_size"] == 2000 and tokenizer["lower_case"] is True
     assert not list(folder.rglob(".*partial*"))
+    assert assert_strict_json(folder) > 6
 
 
 def test_a_second_run_makes_nothing_anew(finished):

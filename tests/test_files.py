@@ -1,7 +1,9 @@
 """Files are complete or absent, and errors name them."""
 
 import json
+import math
 import os
+from pathlib import Path
 
 import pytest
 
@@ -47,11 +49,11 @@ def test_a_failed_write_keeps_the_older_file_and_leaves_no_other(
     write, tmp_path, monkeypatch
 ):
     path = tmp_path / "file"
-    write(path, b"old")
+    write(path, b"word\t1\nold")
     monkeypatch.setattr(os, "replace", raise_no_space)
     with pytest.raises(OSError, match="No space"):
-        write(path, b"new")
-    assert path.read_bytes() == b"old"
+        write(path, b"word\t1\nnew")
+    assert path.read_bytes() == b"word\t1\nold"
     assert os.listdir(tmp_path) == ["file"]
 
 
@@ -94,28 +96,134 @@ def test_digests_are_sha_256(tmp_path):
     assert files.sha256(tmp_path / "abc") == files.digest(b"abc") == expected
 
 
-def test_a_lock_is_held_by_one_until_it_is_released(tmp_path):
-    path = tmp_path / "lock"
-    with (
-        files.exclusive(path, "making rows"),
-        pytest.raises(OSError, match="Another process is making rows"),
-        files.exclusive(path, "making rows"),
-    ):
-        pass
-    with files.exclusive(path, "making rows"):
-        pass
-
-
-def test_a_shared_lock_lets_others_share_but_not_own(tmp_path):
-    path = tmp_path / "lock"
-    with open(path, "a") as one, open(path, "a") as two:
-        assert files.try_lock(one) is True
-        assert files.try_lock(two) is False
-        files.share_lock(one)
-        files.share_lock(two)
-        assert files.try_lock(one) is False
-
-
 def test_json_for_people_has_the_asked_indentation():
     assert json.loads(files.json_bytes({"a": 1})) == {"a": 1}
     assert files.json_bytes({"a": 1}, indent=2) == b'{\n  "a": 1\n}\n'
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["gs://bucket/file", "s3://b/f", "hdfs://host/f", "file:///f", Path("gs://b/f")],
+)
+def test_paths_of_other_schemes_are_refused_before_anything_is_written(
+    path, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for use in (
+        files.read_json,
+        files.make_folder,
+        lambda path: files.write_whole(path, b"1"),
+        lambda path: files.whole_folder(path).__enter__(),
+        lambda path: files.partial_file(path).__enter__(),
+    ):
+        with pytest.raises(ValueError, match="not a path of the file system") as caught:
+            use(path)
+        assert str(path) in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("path", ["a:b", "c:/d", "./gs:", "a/gs://b", "x?://y"])
+def test_names_with_a_colon_are_local(path):
+    files.check_local(path)
+
+
+def test_json_is_strict_whatever_the_numbers(tmp_path):
+    value = {"a": [math.inf, -math.inf], "b": {"c": (math.nan, 1.5)}, "d": "\udce9"}
+    files.write_json(tmp_path / "value.json", value)
+    content = (tmp_path / "value.json").read_bytes()
+    assert json.loads(content, parse_constant=pytest.fail) == {
+        "a": ["inf", "-inf"],
+        "b": {"c": [None, 1.5]},
+        "d": "\udce9",
+    }
+
+
+def test_files_that_belong_together_are_written_together(tmp_path, monkeypatch):
+    one, two = tmp_path / "one", tmp_path / "two"
+    files.write_together({one: b"a\t1", two: b"b\t1"})
+    rename = os.replace
+
+    def fail_at_two(source, target):
+        if target == two:
+            raise_no_space()
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", fail_at_two)
+    with pytest.raises(OSError, match="two cannot be written: No space"):
+        files.write_together({one: b"a\t1\n2", two: b"b\t1\n2"})
+    assert (one.read_bytes(), two.read_bytes()) == (b"a\t1", b"b\t1")
+    one.unlink()
+    with pytest.raises(OSError, match="two cannot be written: No space"):
+        files.write_together({one: b"a\t1\n2", two: b"b\t1\n2"})
+    assert os.listdir(tmp_path) == ["two"]
+
+
+def test_temporary_files_are_new_and_links_are_left_alone(tmp_path):
+    diary = tmp_path / "diary"
+    diary.write_bytes(b"mine")
+    names = [".out.partial", ".out.00000000.partial", ".out.lock"]
+    for name in names:
+        (tmp_path / name).symlink_to(diary)
+    files.write_whole(tmp_path / "out", b"1")
+    assert diary.read_bytes() == b"mine"
+    assert sorted(os.listdir(tmp_path)) == sorted([*names, "diary", "out"])
+
+
+def test_what_a_killed_process_left_is_removed_and_a_living_one_keeps_its_own(tmp_path):
+    left = tmp_path / ".out.0123abcd.partial"
+    left.write_bytes(b"half")
+    others = [tmp_path / ".out.0123abcd.partial.x", tmp_path / ".out2.0123abcd.partial"]
+    for other in others:
+        other.write_bytes(b"other")
+    with files.partial_file(tmp_path / "out") as living:
+        assert not left.exists()
+        files.write_whole(tmp_path / "out", b"1")
+        assert os.path.exists(living.name)
+    assert not os.path.exists(living.name)
+    assert all(other.exists() for other in others)
+
+
+def test_abandoned_files_are_told_by_their_age_on_disks_without_locks(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(files, "try_lock", lambda _: None)
+    old, new = tmp_path / ".out.00000001.partial", tmp_path / ".out.00000002.partial"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    files.write_whole(tmp_path / "out", b"1")
+    assert sorted(os.listdir(tmp_path)) == [new.name, "out"]
+
+
+def test_folders_of_two_writers_are_apart_and_the_first_wins(tmp_path):
+    left = tmp_path / ".out.0123abcd.partial"
+    left.mkdir()
+    (left / "rest").write_bytes(b"half")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "gold").write_bytes(b"gold")
+    (tmp_path / ".out.00000000.partial").symlink_to(home)
+    with (
+        pytest.raises(FileExistsError, match="out is in use"),
+        files.whole_folder(tmp_path / "out") as second,
+    ):
+        assert not left.exists()
+        with files.whole_folder(tmp_path / "out") as first:
+            assert first != second
+            (first / "a").write_bytes(b"1")
+        (second / "b").write_bytes(b"2")
+    assert os.listdir(tmp_path / "out") == ["a"]
+    assert os.listdir(home) == ["gold"]
+    assert not second.exists()
+
+
+def test_a_folder_is_as_readable_as_others(tmp_path):
+    (tmp_path / "plain").mkdir()
+    with files.whole_folder(tmp_path / "whole") as partial:
+        (partial / "file").write_bytes(b"1")
+    files.write_whole(tmp_path / "file", b"1")
+    (tmp_path / "plain" / "file").write_bytes(b"1")
+    modes = [(tmp_path / n).stat().st_mode for n in ("plain", "whole")]
+    assert modes[0] == modes[1]
+    modes = [(tmp_path / n).stat().st_mode for n in ("plain/file", "file")]
+    assert modes[0] == modes[1]

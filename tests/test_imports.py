@@ -12,6 +12,7 @@ from helpers.paths import ROOT
 
 # A package imports packages of lower floors only; those of one floor are apart.
 FLOORS = (
+    {"file_kinds", "locks"},
     {"files"},
     {"config", "task_config"},
     {"text"},
@@ -22,7 +23,9 @@ FLOORS = (
 )
 # Old paths of modules that users import.
 OLD_PATHS = {"encoder", "models", "optimization", "packing", "tokenization"}
-FOR_DATA_PREP = {"files", "config", "task_config", "text", "records"}
+FOR_DATA_PREP = {
+    *("file_kinds", "locks", "files", "config", "task_config", "text", "records")
+}
 DATA_PREP_FLOORS = (
     {"parallel"},
     {"corpus"},

@@ -28,7 +28,7 @@ from albert_tf.checkpoints.formats import StoredWeights
 from albert_tf.checkpoints.model_dir import VocabularyFile
 from albert_tf.checkpoints.tensorflow_files import summarize
 from albert_tf.config import AlbertConfig
-from albert_tf.files import read_json, whole_folder, write_json
+from albert_tf.files import check_local, read_json, whole_folder, write_json
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 REPORT_FILE = "conversion.json"
@@ -122,6 +122,7 @@ def convert(conversion: Conversion) -> dict[str, Any]:
 
 def _new_folder(conversion: Conversion) -> Path:
     """Checks the target; returns its absolute path."""
+    check_local(conversion.target)
     target = Path(conversion.target).absolute()
     if conversion.target_format not in WRITABLE_FORMATS:
         raise ValueError(

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from albert_tf.checkpoints import hugging_face, tensorflow_files
+from albert_tf.files import check_local
 
 SAVED_MODEL_FILE = "saved_model.pb"
 # The checkpoint of a SavedModel, in its folder.
@@ -53,9 +54,10 @@ def locate(path: str | os.PathLike[str]) -> WeightsLocation:
         hub module, a SavedModel or of `transformers`; or a file of such a folder.
     Raises:
       FileNotFoundError: no weights there.
-      ValueError: several checkpoints or kinds of weights in one folder, or files of a
-        checkpoint are missing.
+      ValueError: several checkpoints or kinds of weights in one folder, files of a
+        checkpoint are missing, or the path is not one of the file system.
     """
+    check_local(path)
     path = Path(path)
     if path.name in (SAVED_MODEL_FILE, *hugging_face.WEIGHTS_FILES):
         path = path.parent

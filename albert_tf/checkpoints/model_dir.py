@@ -27,7 +27,7 @@ from albert_tf.checkpoints.output_folders import (
 )
 from albert_tf.checkpoints.vocabulary_file import VocabularyFile as VocabularyFile
 from albert_tf.config import AlbertConfig
-from albert_tf.files import json_bytes, read_json, sha256, write_json
+from albert_tf.files import json_bytes, read_json, sha256, write_json, writing
 from albert_tf.task_config import TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer, is_wordpiece_file
 
@@ -352,8 +352,9 @@ def write_transformers_vocabulary(
 
 
 def _copy(folder: Path, vocabulary: VocabularyFile) -> None:
-    name = _vocabulary_name(bool(vocabulary.is_wordpiece))
-    shutil.copyfile(vocabulary.path, folder / name)
+    target = folder / _vocabulary_name(bool(vocabulary.is_wordpiece))
+    with writing(target):
+        shutil.copyfile(vocabulary.path, target)
 
 
 def _vocabulary_name(is_wordpiece: bool) -> str:

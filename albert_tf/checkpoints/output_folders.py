@@ -11,13 +11,13 @@ import os
 from pathlib import Path
 
 from albert_tf.checkpoints.location import Container, locate
+from albert_tf.checkpoints.output_names import BEST_FOLDER as BEST_FOLDER
+from albert_tf.checkpoints.output_names import BEST_REPORT_FILE as BEST_REPORT_FILE
+from albert_tf.checkpoints.output_names import RESULTS_FILE as RESULTS_FILE
+from albert_tf.checkpoints.output_names import RUN_FOLDER
 from albert_tf.checkpoints.tensorflow_files import is_start_of_run
-from albert_tf.files import read_json
+from albert_tf.files import check_local, read_json
 
-RESULTS_FILE = "results.json"
-# The best weights of a run, and the evaluation that chose them.
-BEST_FOLDER, BEST_REPORT_FILE = "best", "best.json"
-_RUN_FOLDER = "run_{}"
 _BEST_RUN_KEY = "best_run"
 
 
@@ -32,6 +32,7 @@ def locate_best(path: str | os.PathLike[str]) -> str:
       ValueError: as `location.locate`; a damaged summary of several runs; or a run that
         has made no step yet.
     """
+    check_local(path)
     run = best_run_folder(path)
     best = run / BEST_FOLDER
     return locate_trained(best if best.is_dir() else run)
@@ -73,9 +74,9 @@ def best_run_folder(output_dir: str | os.PathLike[str]) -> Path:
 
 def run_folder(output_dir: str | os.PathLike[str], number: int) -> Path:
     """The folder of one of several runs, which are numbered from 1."""
-    return Path(output_dir) / _RUN_FOLDER.format(number)
+    return Path(output_dir) / RUN_FOLDER.format(number)
 
 
 def run_folders(output_dir: str | os.PathLike[str]) -> list[Path]:
     """The folders of several runs; empty for a single run."""
-    return sorted(Path(output_dir).glob(_RUN_FOLDER.format("*")))
+    return sorted(Path(output_dir).glob(RUN_FOLDER.format("*")))

@@ -25,6 +25,7 @@ which vary in length and are fewer, use message objects (`encode_rows`).
 import functools
 import itertools
 import math
+import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -171,6 +172,36 @@ def read_examples(file: BinaryIO) -> Iterator[bytes]:
         yield example
         number += 1
         offset += _HEAD + size + _TAIL
+
+
+def count_frames(path: str | os.PathLike[str]) -> int | None:
+    """Counts the records of a file by their lengths alone, without their checksums.
+
+    Returns:
+      The number of records; None: the last one is cut off.
+    """
+    size = os.path.getsize(path)
+    if not size:
+        return 0
+    number, begin = 0, 0
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        while begin < size:
+            length = int.from_bytes(content[begin : begin + 8], "little")
+            begin += _HEAD + length + _TAIL
+            number += 1
+    return number if begin == size else None
+
+
+def starts_with_record(path: str | os.PathLike[str]) -> bool:
+    """True if a file is empty or begins with the length of a record."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    return not head or (len(head) == _HEAD and head[8:] == _checksum(head[:8]))
 
 
 def find_damage(path: str | os.PathLike[str]) -> int | None:

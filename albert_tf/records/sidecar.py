@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.files import read_json
+from albert_tf.files import check_local, read_json
 from albert_tf.records.features import Feature, Features
 
 FORMAT_VERSION = 1
@@ -150,6 +150,7 @@ def expand_paths(pattern: str) -> list[str]:
     paths = []
     entries = filter(None, (part.strip() for part in pattern.split(",")))
     for entry in itertools.chain.from_iterable(map(shard_paths, entries)):
+        check_local(entry)
         named = [entry] if os.path.isfile(entry) else glob.glob(entry)
         # "data/*" stands for the records, not for the sidecars among them.
         records = [path for path in named if not path.endswith(_SIDECAR_SUFFIX)]

@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.files import partial_path, sync, write_json, writing
+from albert_tf.file_kinds import check_replaceable, not_ours
+from albert_tf.files import (
+    json_bytes,
+    make_folder,
+    partial_file,
+    sync,
+    write_json,
+    writing,
+)
 from albert_tf.records import encoding
 from albert_tf.records.features import Features, check_size, row_value
 from albert_tf.records.sidecar import FORMAT_VERSION, sidecar_path
@@ -36,24 +44,39 @@ def write_records(
       The number of rows.
     Raises:
       ValueError: a row lacks a feature or has another number of values.
+      FileExistsError: a file of another kind is there.
       OSError: the folder cannot be written, or its disk is full.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = partial_path(path)
+    make_folder(path.parent)
+    check_output(path)
     count = 0
     rows = iter(rows)
-    try:
-        partial.write_bytes(b"")
+    with partial_file(path) as file:
         while block := list(itertools.islice(rows, _ROWS_PER_BLOCK)):
             frames = _frame_block(block, features)
-            with writing(path), open(partial, "ab") as file:
+            with writing(path):
                 file.write(frames)
             count += len(block)
-        publish_records(partial, path, count, features, metadata)
-    finally:
-        partial.unlink(missing_ok=True)
+        with writing(path):
+            file.flush()
+        publish_records(file.name, path, count, features, metadata)
     return count
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """Checks that a record file and its sidecar replace no files of other kinds.
+
+    Raises:
+      FileExistsError: they would.
+    """
+    sidecar = sidecar_path(path)
+    ours = {"format_version": FORMAT_VERSION, "features": {}}
+    check_replaceable(sidecar, json_bytes(ours))
+    # Damaged records are known by their sidecar.
+    known = os.path.isfile(path) and sidecar.is_file()
+    if os.path.lexists(path) and not (known or encoding.starts_with_record(path)):
+        raise not_ours(path)
 
 
 def publish_records(
@@ -71,10 +94,17 @@ def publish_records(
       rows: number of rows in it.
       features, metadata: as for `write_records`.
     Raises:
-      OSError: the folder cannot be written, or its disk is full.
+      FileExistsError: a file of another kind is there.
+      OSError: the folder cannot be written, or its disk is full; the file does not
+        hold so many rows.
     """
+    check_output(path)
     with writing(path):
         sync(partial)
+        counted = encoding.count_frames(partial)
+        if counted != rows:
+            found = "a row that is cut off" if counted is None else f"{counted} rows"
+            raise OSError(f"it holds {found} where {rows} were written")
         sidecar = {
             **metadata,
             "format_version": FORMAT_VERSION,
@@ -85,7 +115,7 @@ def publish_records(
         # Not sooner: a failure must leave older rows and their sidecar as they were.
         sidecar_path(path).unlink(missing_ok=True)
         os.replace(partial, path)
-        write_json(sidecar_path(path), sidecar)
+    write_json(sidecar_path(path), sidecar)
 
 
 def _frame_block(block: Sequence[Mapping[str, Any]], features: Features) -> bytes:

@@ -17,7 +17,8 @@ import tensorflow as tf
 from albert_tf.checkpoints.load import LoadReport
 from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE, ModelDir
 from albert_tf.config import AlbertConfig
-from albert_tf.files import whole_folder, write_json
+from albert_tf.files import check_local, make_folder, whole_folder, write_json
+from albert_tf.locks import exclusive
 from albert_tf.serving.create import (
     EMBEDDINGS,
     create_served_model,
@@ -143,8 +144,10 @@ def export_model(
       FileNotFoundError: there is no such checkpoint.
       ValueError: the checkpoint is of another configuration, or lacks the task's head;
         or the version exists.
-      OSError: the folder cannot be written, or its disk is full.
+      OSError: the folder cannot be written, its disk is full, or another process
+        exports to it.
     """
+    check_local(export_dir)
     model, report = load_model(
         exported.config, exported.checkpoint, exported.task_config, exported.precision
     )
@@ -184,21 +187,24 @@ def _new_version(export_dir: Path, version: int) -> Iterator[tuple[Path, Path]]:
     """Yields a version's folder, and a folder to fill, which is renamed to it."""
     if export_dir.exists() and not export_dir.is_dir():
         raise NotADirectoryError(f"{export_dir} is a file: name a folder.")
-    paths = export_dir.iterdir() if export_dir.is_dir() else ()
-    versions = [int(path.name) for path in paths if path.name.isdigit()]
-    folder = export_dir / str(version or max(versions, default=0) + 1)
-    if folder.exists():
-        raise ValueError(f"{folder} is in use: export another version.")
     is_new = not export_dir.is_dir()
-    export_dir.mkdir(parents=True, exist_ok=True)
+    make_folder(export_dir)
+    folder = export_dir
     try:
-        with whole_folder(folder) as partial:
-            yield folder, partial
+        with exclusive(export_dir, f"exporting to {export_dir}"):
+            names = [path.name for path in export_dir.iterdir()]
+            versions = [int(name) for name in names if name.isdigit()]
+            folder = export_dir / str(version or max(versions, default=0) + 1)
+            if folder.exists():
+                raise ValueError(f"{folder} is in use: export another version.")
+            with whole_folder(folder) as partial:
+                yield folder, partial
     except tf.errors.OpError as error:
         raise OSError(f"{folder} cannot be written: {error.message}.") from error
     finally:
-        if is_new and not any(export_dir.iterdir()):
-            export_dir.rmdir()
+        if is_new:
+            with contextlib.suppress(OSError):  # it holds a version
+                export_dir.rmdir()
 
 
 def model_card(exported: ExportedModel, global_step: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
+from albert_tf.files import write_whole
 from albert_tf.serving.base import ServedModel
 
 WARMUP_FILE = "tf_serving_warmup_requests"
@@ -21,7 +22,7 @@ _WARMUP_LENGTH = 32
 def write_server_files(folder: Path, served: ServedModel) -> None:
     """Writes both files into a version's `assets.extra/`."""
     _write_warmup(folder / WARMUP_FILE, served)
-    (folder / BATCHING_FILE).write_text(_batching_parameters(), "utf-8")
+    write_whole(folder / BATCHING_FILE, _batching_parameters().encode())
 
 
 def _write_warmup(path: Path, served: ServedModel) -> None:

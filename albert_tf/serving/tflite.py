@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from albert_tf.files import write_whole
+from albert_tf.file_kinds import check_suffix
+from albert_tf.files import check_local, make_folder, write_whole
 from albert_tf.serving.base import IDS
 from albert_tf.serving.create import create_served_model, load_model
 from albert_tf.serving.export import ExportedModel
@@ -39,6 +40,8 @@ def export_tflite(
       ValueError: the model reads no rows of this length, it cannot be converted, or
         the file gives other numbers than the model.
     """
+    check_local(path)
+    check_suffix(path, "a TensorFlow Lite model")
     longest = exported.config.max_position_embeddings
     if not 1 <= length <= longest:
         raise ValueError(
@@ -66,7 +69,7 @@ def export_tflite(
             f"The TFLite model differs from the model by {worst:.2g} ({differences}): "
             "it is not written."
         )
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    make_folder(Path(path).parent)
     write_whole(path, content)
     return differences
 

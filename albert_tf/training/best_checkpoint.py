@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.checkpoints.output_folders import BEST_FOLDER, BEST_REPORT_FILE
-from albert_tf.files import read_json, write_json, write_whole
+from albert_tf.checkpoints.tensorflow_files import explain_writing
+from albert_tf.files import make_folder, read_json, write_json, write_whole
 
 
 class BestWeights:
@@ -48,7 +49,7 @@ class BestWeights:
         best = self.report()
         if best is not None and not self._value(report) > self._value(best):
             return
-        self._folder.mkdir(exist_ok=True)
+        make_folder(self._folder)
         for name, content in self._files.items():
             write_whole(self._folder / name, content)
         manager = tf.train.CheckpointManager(
@@ -57,7 +58,8 @@ class BestWeights:
             max_to_keep=1,
             checkpoint_name="model.ckpt",
         )
-        manager.save(checkpoint_number=step)
+        with explain_writing(self._folder / f"model.ckpt-{step}"):
+            manager.save(checkpoint_number=step)
         write_json(self._folder / BEST_REPORT_FILE, {**report, "global_step": step})
 
     def evaluations_since(self, step: int, eval_steps: int) -> int:

@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE
+from albert_tf.checkpoints.output_names import check_start
+from albert_tf.config import AlbertConfig
 from albert_tf.files import json_bytes, read_json, write_json, write_whole
 from albert_tf.training import run_checkpoints
 from albert_tf.training.job import Job
 
 SETTINGS_FILE = "settings.json"
+# Files with weights, in folders that hold no run.
+_WEIGHTS = ("*.index", "*.safetensors", "saved_model.pb", "pytorch_model.bin")
 # Fields of TrainConfig that decide the weights; the others may change on resuming.
 _DECISIVE = ("train_batch_size", "precision", "random_seed")
 
@@ -67,16 +71,32 @@ def check_job(job: Job) -> None:
 
     Raises:
       ValueError: the evaluation rows were made with another vocabulary; the folder
-        holds another run, or a run whose files are damaged or incomplete.
+        holds another run or another model, the one that training starts from, or a
+        run whose files are damaged or incomplete.
     """
     _check_rows(job)
     folder = Path(job.train_config.output_dir)
+    if job.train_rows:
+        check_start(job.init_checkpoint, folder)
     if run_checkpoints.latest_of_run(folder):
         _check_identity(job, folder / SETTINGS_FILE)
     elif job.train_rows and any(folder.glob("model.ckpt-[1-9]*")):
         raise ValueError(
             f"{folder} holds parts of a run, but no whole checkpoint: bring its files "
             "back, or give another --output_dir."
+        )
+    elif job.train_rows and not (folder / SETTINGS_FILE).is_file():
+        _check_no_model(folder, job)
+
+
+def _check_no_model(folder: Path, job: Job) -> None:
+    """Raises ValueError if a folder without a run holds another model."""
+    weights = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
+    file = folder / CONFIG_FILE
+    if weights or (file.is_file() and AlbertConfig.from_json(file) != job.model_config):
+        raise ValueError(
+            f"{folder} holds {(*weights, file)[0].name} of a model that was not "
+            "trained there and would be replaced: give another --output_dir."
         )
 
 

@@ -4,6 +4,7 @@ Runs from several seeds, the best checkpoint of each, their median, and the pred
 of the best weights.
 """
 
+import contextlib
 import dataclasses
 import statistics
 from collections.abc import Mapping
@@ -14,12 +15,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints import output_folders
-from albert_tf.checkpoints.output_folders import RESULTS_FILE
+from albert_tf.checkpoints.output_names import RESULTS_FILE, check_start
 from albert_tf.files import write_json
+from albert_tf.locks import exclusive
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.training import devices, evaluation, identity, stored_predictions
 from albert_tf.training.job import Job
-from albert_tf.training.run import RunStatus, run
+from albert_tf.training.run import RunStatus, make_folder, run
 from albert_tf.training.stored_predictions import Predictions
 
 EVALUATION_FILE = "eval_results.json"
@@ -66,12 +68,31 @@ def train(
       strategy: the devices.
       splits: name -> rows that the best weights of each run are evaluated on.
     Raises:
-      ValueError: the folder holds several runs and one is asked for, or the reverse.
+      ValueError: the folder holds several runs and one is asked for, or the reverse;
+        or it holds the model that training starts from.
+      OSError: another process trains into the folder.
     """
     root = Path(job.train_config.output_dir)
-    _check_folder(root, num_runs)
-    if num_runs == 1:
-        return _train_run(job, strategy, splits)
+    check_start(job.init_checkpoint, root)
+    with contextlib.ExitStack() as stack:
+        if devices.is_chief(strategy):
+            make_folder(root)
+            # The whole protocol; a run has a lock of its own.
+            stack.enter_context(exclusive(root, f"training into {root}"))
+        _check_folder(root, num_runs)
+        if num_runs == 1:
+            return _train_run(job, strategy, splits)
+        return _train_runs(job, num_runs, strategy, splits)
+
+
+def _train_runs(
+    job: Job,
+    num_runs: int,
+    strategy: tf.distribute.Strategy,
+    splits: Mapping[str, RecordSet],
+) -> FineTuned:
+    """Several runs, and the summary of their results."""
+    root = Path(job.train_config.output_dir)
     runs, seeds = {}, []
     for number in range(num_runs):
         seeds.append(job.train_config.random_seed + number)

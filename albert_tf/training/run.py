@@ -11,8 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import files, locks
 from albert_tf.checkpoints.output_folders import RESULTS_FILE
+from albert_tf.file_kinds import check_replaceable
 from albert_tf.records import batches
 from albert_tf.training import devices as training_devices
 from albert_tf.training import identity
@@ -62,8 +63,9 @@ def run(
       ValueError: settings that do not fit each other or the output folder; no weights
         to evaluate; a checkpoint that does not match the model or is damaged; a
         damaged record; workers with different settings; gradients that are not finite.
-      OSError: the output folder cannot be written, or another run trains into it;
-        another worker is lost.
+      OSError: the output folder cannot be written, another run trains into it, or it
+        holds a file of another kind under the name of one of a run; another worker is
+        lost.
       KeyboardInterrupt: SIGINT came; everything is saved.
     """
     if strategy is None:
@@ -79,10 +81,11 @@ def run(
             if chief
             else stack.enter_context(tempfile.TemporaryDirectory())
         )
-        _make_folder(folder)
+        make_folder(folder)
         if chief and job.train_rows:
-            lock = files.exclusive(folder / LOCK_FILE, f"training into {folder}")
+            lock = locks.exclusive(folder / LOCK_FILE, f"training into {folder}")
             stack.enter_context(lock)
+            _check_results(folder / RESULTS_FILE)
         session = _start(job, strategy, folder)
         best = BestWeights(folder, job.task.best_metric, identity.model_files(job))
         results: dict[str, Any] = {"status": RunStatus.EVALUATED.value}
@@ -213,14 +216,15 @@ def _keep_best(
     return None
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Makes the output folder.
 
     Raises:
+      ValueError: the path is not one of the file system.
       OSError: no files can be made in it.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        files.make_folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
@@ -228,6 +232,11 @@ def _make_folder(folder: Path) -> None:
             f"--output_dir {folder} cannot be used ({error.strerror}): give a folder "
             "that can be written."
         ) from error
+
+
+def _check_results(file: Path) -> None:
+    """Raises FileExistsError if the results would replace a file of another kind."""
+    check_replaceable(file, files.json_bytes({"global_step": 0, "settings": {}}))
 
 
 def _with_earlier(file: Path, results: dict[str, Any]) -> dict[str, Any]:

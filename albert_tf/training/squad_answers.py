@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from albert_tf.files import read_json, write_json
+from albert_tf.files import make_folder, read_json, write_json
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.task_config import Squad
@@ -88,7 +88,7 @@ def write_answers(
       The content of `squad_results.json`: `scores`, `threshold` and its
       `threshold_source`, and the number of questions without an answer by reason.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     threshold = task_config.threshold
     write_json(folder / PREDICTIONS_FILE, proposals.predictions(threshold))
     write_json(folder / N_BEST_FILE, proposals.n_best())
@@ -187,7 +187,13 @@ def _read_proposals(
             "answer that with run_squad.py first."
         )
     null_odds = folder / NULL_ODDS_FILE
-    null_scores = _read(null_odds) if null_odds.is_file() else None
+    null_scores = None
+    if null_odds.is_file():
+        # "inf" and "-inf" are written for infinities, and null for NaN.
+        null_scores = {
+            question: math.nan if value is None else float(value)
+            for question, value in _read(null_odds).items()
+        }
     return Proposals(candidates, null_scores, reasons)
 
 

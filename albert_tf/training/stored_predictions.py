@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from albert_tf.checkpoints import output_folders
-from albert_tf.files import write_whole
+from albert_tf.files import make_folder, write_whole
 from albert_tf.records.reader import read_strings
 from albert_tf.records.sidecar import RecordSet
 
@@ -66,7 +66,7 @@ def write(output_dir: Path, predictions: Mapping[str, Predictions]) -> None:
     """
     folder = output_dir / PREDICTIONS_FOLDER
     for name, arrays in predictions.items():
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
         write_whole(folder / f"{name}.npz", buffer.getvalue())

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple, cast
 
+from albert_tf.files import make_folder
+
 # Lines are read, and sentences found, in blocks of about this many bytes at most: then
 # a file without a line break or a blank line needs no more memory than any other, at
 # the price of a sentence cut in two every few hundred. (The time of sentencex 1.0 grows
@@ -295,7 +297,7 @@ def make_writable_folder(folder: str | os.PathLike[str], flag: str) -> None:
       OSError: the folder cannot be made or written.
     """
     try:
-        os.makedirs(folder, exist_ok=True)
+        make_folder(folder)
         # Permission bits do not tell everything (read-only disks): try.
         with tempfile.TemporaryFile(dir=folder):
             pass

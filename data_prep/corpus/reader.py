@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import sentencex
 
+from albert_tf.files import check_local
 from data_prep.corpus.files import (
     BAD_UTF8,
     BLOCK_BYTES,
@@ -101,6 +102,7 @@ def expand_inputs(inputs: str) -> list[str]:
     """
     paths = set()
     for item in filter(None, (item.strip() for item in inputs.split(","))):
+        check_local(item)
         if os.path.exists(item) or not glob.has_magic(item):
             paths.add(item)
             continue

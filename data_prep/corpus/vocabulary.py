@@ -35,7 +35,8 @@ import numpy as np
 import sentencepiece
 from tqdm import tqdm
 
-from albert_tf.files import write_whole
+from albert_tf.file_kinds import check_replaceable
+from albert_tf.files import write_together, writing
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.files import make_writable_folder
 from data_prep.corpus.reader import LOSSES
@@ -56,6 +57,9 @@ _THREADS = 16
 
 # In bytes. Above any sentence of reader.py, even if cleaning lengthens it.
 _MAX_SENTENCE_BYTES = 1 << 20
+
+# First bytes of a model: the message of the first token.
+_MODEL_START = b"\n\x0e\n\x05<pad>\x15"
 
 
 @dataclass(frozen=True)
@@ -240,7 +244,8 @@ def _throwaway_tokenizer(lower_case: bool, strip_accents: bool) -> AlbertTokeniz
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "throwaway.model")
-        path.write_bytes(_run_sentencepiece(["a"], hard_vocab_limit=False))
+        with writing(path):
+            path.write_bytes(_run_sentencepiece(["a"], hard_vocab_limit=False))
         return AlbertTokenizer(
             spm_model_file=path, lower_case=lower_case, strip_accents=strip_accents
         )
@@ -274,7 +279,7 @@ def check_vocabulary(model: bytes, symbols: Sequence[str]) -> None:
 
 
 def write_vocabulary(model: bytes, model_prefix: str | os.PathLike) -> None:
-    """Writes `PREFIX.model` and `PREFIX.vocab`, each atomically.
+    """Writes `PREFIX.model` and `PREFIX.vocab`: both or none.
 
     The second is for people: a token and its log probability a line, in order of id.
     """
@@ -284,8 +289,12 @@ def write_vocabulary(model: bytes, model_prefix: str | os.PathLike) -> None:
         for i in range(processor.get_piece_size())
     )
     # The model last: if it is there, so is its .vocab.
-    write_whole(Path(f"{model_prefix}.vocab"), "".join(lines).encode())
-    write_whole(Path(f"{model_prefix}.model"), model)
+    vocab, target = _vocabulary_paths(model_prefix)
+    write_together({vocab: "".join(lines).encode(), target: model})
+
+
+def _vocabulary_paths(model_prefix: str | os.PathLike) -> tuple[Path, Path]:
+    return Path(f"{model_prefix}.vocab"), Path(f"{model_prefix}.model")
 
 
 def check_model_prefix(model_prefix: str | os.PathLike) -> None:
@@ -295,6 +304,7 @@ def check_model_prefix(model_prefix: str | os.PathLike) -> None:
 
     Raises:
       ValueError: the prefix names a folder only.
+      FileExistsError: a file of another kind would be replaced.
       OSError: the folder cannot be made or written.
     """
     if not os.path.basename(model_prefix):
@@ -302,6 +312,9 @@ def check_model_prefix(model_prefix: str | os.PathLike) -> None:
             f"model_prefix must end in a file name. Received {str(model_prefix)!r}."
         )
     make_writable_folder(Path(model_prefix).parent, "model_prefix")
+    vocab, model = _vocabulary_paths(model_prefix)
+    check_replaceable(vocab, f"{RESERVED_TOKENS[0]}\t0\n".encode())
+    check_replaceable(model, _MODEL_START)
 
 
 def _check_losses(counts: Counter, seen: int, sampled: int) -> None:

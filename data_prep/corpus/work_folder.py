@@ -14,10 +14,12 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from albert_tf.files import digest, read_json, share_lock, try_lock, write_shared
+from albert_tf.files import digest, read_json, write_shared
+from albert_tf.locks import open_lock, share_lock, try_lock
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import Segment
 
@@ -38,7 +40,7 @@ def hold_folder(folder: str, config: Mapping[str, Any]) -> Iterator[None]:
       OSError: a run of another text uses the folder, or may do so.
     """
     path = os.path.join(folder, _CONFIG_FILE)
-    with open(os.path.join(folder, _LOCK_FILE), "a") as lock:
+    with open_lock(os.path.join(folder, _LOCK_FILE)) as lock:
         is_alone = try_lock(lock)
         if is_alone is False:
             # Waits for a run that is just setting the folder up.
@@ -57,13 +59,41 @@ def hold_folder(folder: str, config: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
+def check_folder(folder: str) -> None:
+    """Checks that a folder is missing, empty, or one of `hold_folder` and of this user.
+
+    Raises:
+      FileExistsError: it is a link or holds something else, which would be removed.
+    """
+    try:
+        status = os.lstat(folder)
+    except FileNotFoundError:
+        return
+    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    if not (is_own and (_is_marked(folder) or not os.listdir(folder))):
+        raise FileExistsError(
+            f"{folder} is there and was not made by this command, which would empty "
+            "it: move it, or name another --work_dir."
+        )
+
+
+def _is_marked(folder: str) -> bool:
+    try:
+        status = os.lstat(os.path.join(folder, _LOCK_FILE))
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode)
+
+
 def discard_folder(folder: str) -> None:
     """Removes a folder of `hold_folder`, unless another run holds it."""
-    with (
-        contextlib.suppress(FileNotFoundError),
-        open(os.path.join(folder, _LOCK_FILE), "a") as lock,
-    ):
+    if not _is_marked(folder):
+        return
+    with open_lock(os.path.join(folder, _LOCK_FILE)) as lock:
         if try_lock(lock) is not False:
+            # The lock last: it marks the folder as one that may be emptied.
+            with contextlib.suppress(OSError):
+                _clear(folder)
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -118,7 +148,7 @@ def read_group(folder: str, number: int) -> dict[str, Any] | None:
 
 def _clear(folder: str) -> None:
     for entry in list(os.scandir(folder)):
-        if entry.is_dir():
+        if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)
         elif entry.name != _LOCK_FILE:
             os.unlink(entry.path)

@@ -1,7 +1,8 @@
 """Keeps converted rows in files, so that they are made once.
 
 A file's name is a digest of the content of the input, the vocabulary, the settings and
-the version of the conversion, so a file is never out of date.
+the version of the conversion, so a file is never out of date. Several runs may share
+the folder.
 """
 
 import json
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf import files
+from albert_tf.locks import waiting
+from albert_tf.records.encoding import count_frames
 from albert_tf.records.features import Features
 from albert_tf.records.sidecar import (
     RecordSet,
@@ -62,17 +65,14 @@ def cached_rows(
     digest = files.digest(key.encode())
     path = Path(folder) / f"{name}-{digest[:_NAME_DIGITS]}.tfrecord"
     if not _is_whole(path, digest):
-        statistics: dict[str, Any] = {}
-        features, count, rows = make(statistics)
-        metadata = {
-            **known,
-            "kind": name,
-            "content_sha256": digest,
-            # Filled when the sidecar is written.
-            "statistics": statistics,
-        }
-        rows = _with_progress(rows, count, name)
-        write_records(path, rows, features, metadata)
+        files.make_folder(folder)
+        # Of several runs that need the same rows one makes them, and the others wait.
+        with waiting(path.with_name(f".{path.name}.lock")):
+            if not _is_whole(path, digest):
+                # Its name with the digest is no other file's.
+                for damaged in (path, sidecar_path(path)):
+                    damaged.unlink(missing_ok=True)
+                _write(path, {**known, "kind": name, "content_sha256": digest}, make)
     return read_record_set([str(path)], {"content_sha256": digest})
 
 
@@ -80,9 +80,23 @@ def _is_whole(path: Path, digest: str) -> bool:
     if not (path.is_file() and sidecar_path(path).is_file()):
         return False
     try:
-        return read_metadata(path).get("content_sha256") == digest
+        metadata = read_metadata(path)
     except ValueError:  # damaged: make it again
         return False
+    is_ours = metadata.get("content_sha256") == digest
+    return is_ours and count_frames(path) == metadata["rows"]
+
+
+def _write(
+    path: Path,
+    metadata: Mapping[str, Any],
+    make: Callable[[dict[str, Any]], tuple[Features, int, Iterable[Mapping]]],
+) -> None:
+    statistics: dict[str, Any] = {}
+    features, count, rows = make(statistics)
+    rows = _with_progress(rows, count, metadata["kind"])
+    # The statistics are filled when the sidecar is written.
+    write_records(path, rows, features, {**metadata, "statistics": statistics})
 
 
 def _with_progress(rows: Iterable[Mapping], count: int, name: str) -> Iterator[Mapping]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.files import write_json, write_whole
+from albert_tf.files import make_folder, write_json, write_whole
 from albert_tf.task_config import (
     Classification,
     MultipleChoice,
@@ -30,7 +30,7 @@ def write_predictions(
         for each id, else a table as GLUE's leaderboard reads it.
     """
     for file in (table, answers):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
     if isinstance(task_config, MultipleChoice):
         write_json(answers, choice_answers(predicted))
         _write_lines(table, choice_lines(predicted))

@@ -13,7 +13,7 @@ from data_prep.corpus.files import FileSnapshot, make_writable_folder, stat_file
 from data_prep.corpus.segmenter import RowTokenizer, make_segmenting
 from data_prep.corpus.tokenize import Encoder, TextConfig, prepare_text
 from data_prep.corpus.tokenized_corpus import TokenizedText
-from data_prep.corpus.work_folder import discard_folder, hold_folder
+from data_prep.corpus.work_folder import check_folder, discard_folder, hold_folder
 from data_prep.parallel import Workers, default_count, progress_bar
 from data_prep.pretraining.config import PretrainingDataConfig
 from data_prep.pretraining.output_files import (
@@ -88,6 +88,7 @@ def make_pretraining_data(job: PretrainingDataJob) -> dict[str, Any]:
     figures.shards_kept = len(finished)
     if len(finished) < len(job.outputs.own) or not _are_older(files, job.outputs):
         folder = job.work_folder()
+        check_folder(folder)
         make_writable_folder(folder, "work_dir" if job.work_dir else "output_file")
         encoder = job.encoder(folder)
         try:

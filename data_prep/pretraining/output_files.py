@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from albert_tf.file_kinds import check_replaceable, check_suffix
+from albert_tf.files import json_bytes
 from albert_tf.records.sidecar import read_metadata, shard_paths, sidecar_path
+from albert_tf.records.writer import check_output
 from data_prep.corpus.files import make_writable_folder
 from data_prep.corpus.statistics import Statistics
 
@@ -59,7 +62,9 @@ def expand_outputs(outputs: str, shard_range: str = "", check: bool = True) -> O
       shard_range: FIRST:END, half-open, of the files to make; empty for all.
       check: False to make no folder and write nothing.
     Raises:
-      ValueError: no file is named, or one twice, or a folder; no such range.
+      ValueError: no file is named, or one twice, or a folder; a name is that of
+        another kind of file; no such range.
+      FileExistsError: a file of another kind would be replaced.
       OSError: a folder cannot be made or written.
     """
     names = [name.strip() for name in outputs.split(",") if name.strip()]
@@ -69,15 +74,26 @@ def expand_outputs(outputs: str, shard_range: str = "", check: bool = True) -> O
             "The output files must be named, separated by commas, each once. "
             f"Received {outputs!r}."
         )
+    for path in paths:
+        check_suffix(path, "records")
     first, end = _parse_range(shard_range, len(paths))
+    result = Outputs(paths, first, end)
+    if result.report_path in map(str, map(sidecar_path, paths)):
+        raise ValueError(
+            f"{result.report_path} is the name of the report, and of the sidecar of a "
+            "file named report: give that another name."
+        )
     if not check:
-        return Outputs(paths, first, end)
+        return result
     for path in paths[first:end]:
         if os.path.isdir(path):
             raise ValueError(f"{path} is a folder: name a file to write in it.")
     for folder in sorted({os.path.dirname(path) or "." for path in paths[first:end]}):
         make_writable_folder(folder, "output_file")
-    return Outputs(paths, first, end)
+    for path in result.own_paths:
+        check_output(path)
+    check_replaceable(result.report_path, json_bytes({"shards": 0, "shares": {}}))
+    return result
 
 
 def _parse_range(shard_range: str, count: int) -> tuple[int, int]:

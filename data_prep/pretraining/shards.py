@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.files import exclusive, writing
+from albert_tf.files import partial_file
+from albert_tf.locks import exclusive
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import (
     TokenizedText,
@@ -281,23 +282,15 @@ class _Shard:
 @contextlib.contextmanager
 def _work_place(text_folder: str, path: str, number: int) -> Iterator[tuple[str, str]]:
     """Yields a folder for a shard's runs and a file beside its path; removes both."""
-    folder, name = os.path.split(path)
     runs = os.path.join(text_folder, f"rows-{number:05d}")
-    partial = os.path.join(folder, f".{name}.partial")
     with exclusive(f"{runs}.lock", f"making {path}"):
         # Left by a killed run. Its names are not used again, since one of its workers
         # may still be about to write.
         for left in glob.glob(glob.escape(runs) + "-*"):
             shutil.rmtree(left, ignore_errors=True)
-        for left in glob.glob(glob.escape(partial) + "-*"):
-            os.unlink(left)
         runs = tempfile.mkdtemp(prefix=f"{os.path.basename(runs)}-", dir=text_folder)
-        partial = f"{partial}-{runs.rpartition('-')[2]}"
         try:
-            with writing(path), open(partial, "xb"):
-                pass
-            yield runs, partial
+            with partial_file(path) as file:
+                yield runs, file.name
         finally:
             shutil.rmtree(runs, ignore_errors=True)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(partial)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.files import writing
+from albert_tf.files import make_folder, writing
 from albert_tf.records.encoding import frame_rows, split_frames
 from albert_tf.records.writer import publish_records
 from data_prep.corpus.segmenter import RowTokenizer
@@ -172,5 +172,5 @@ def publish_shard(
     maker: RowMaker, partial: str, path: str, rows: int, metadata: Mapping[str, Any]
 ) -> None:
     """Renames the finished file of a shard and writes its sidecar."""
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    make_folder(os.path.dirname(path) or ".")
     publish_records(partial, path, rows, maker.config.features, metadata)

@@ -21,7 +21,7 @@ import numpy as np
 from absl import flags
 
 from albert_tf.config import AlbertConfig
-from albert_tf.files import read_json
+from albert_tf.files import make_folder, read_json
 from albert_tf.records.features import pretraining_features
 from albert_tf.records.writer import write_records
 from flags import common_flags, data_flags
@@ -76,7 +76,7 @@ def main() -> None:
         work_dir = Path(
             FLAGS.work_dir or stack.enter_context(tempfile.TemporaryDirectory())
         )
-        work_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(work_dir)
         write_inputs(work_dir, rng)
         runs = Runs(work_dir, 100 + _STEPS_A_KILL * FLAGS.kills)
         whole, killed = work_dir / "whole", work_dir / "killed"

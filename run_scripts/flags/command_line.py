@@ -8,6 +8,7 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 from flags.help import script_help
+from flags.paths import PATH_FLAGS, check_paths
 
 FLAGS = flags.FLAGS
 
@@ -54,6 +55,7 @@ def run(main: Callable, words: str = "") -> None:
             if not FLAGS["verbosity"].present:
                 # Libraries report each of their steps; a script's own lines are prints.
                 logging.set_verbosity(logging.WARNING)
+            _check_paths(arguments[1:])
             main(arguments[1:]) if words else main()
         except flags.Error as error:
             _print_error(error)
@@ -70,6 +72,11 @@ def run(main: Callable, words: str = "") -> None:
             sys.exit(1)
 
     app.run(guarded, flags_parser=parse)
+
+
+def _check_paths(words: list[str]) -> None:
+    names = (*PATH_FLAGS, "do_train", "shard_range")
+    check_paths({n: FLAGS[n].value for n in names if n in FLAGS}, words)
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:

@@ -22,7 +22,7 @@ import numpy as np
 from absl import flags
 
 from albert_tf.config import AlbertConfig
-from albert_tf.files import write_whole
+from albert_tf.files import make_folder, write_whole
 from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
 from data_prep.corpus.vocabulary import VocabularyConfig
 from flags import common_flags, fields
@@ -139,7 +139,7 @@ def main():
             "characters, too few to keep some for evaluation: give more text."
         )
     folder = Path(FLAGS.output_dir)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
         config.replace(vocab_size=FLAGS.vocab_size).to_json(

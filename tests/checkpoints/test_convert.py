@@ -11,9 +11,11 @@ from albert_tf.checkpoints import (
     model_dir,
     tensorflow_files,
     verify,
+    writers,
 )
 from albert_tf.config import AlbertConfig
 from helpers import tiny
+from helpers.disks import full_disk
 from helpers.tiny_weights import (
     HEAD_SHAPES,
     TOKENS,
@@ -211,3 +213,42 @@ def test_what_is_known_of_a_vocabulary_travels_without_its_file(released, tmp_pa
     results = convert(folder, tmp_path / "own", "own")
     assert model_dir.read_metadata(tmp_path / "own") == metadata
     assert "none was copied" in results["notes"][0]
+
+
+def test_of_two_conversions_at_once_one_wins_and_the_other_is_refused(
+    released, tmp_path, monkeypatch
+):
+    folder, weights = released
+    write, outcomes = writers.write, []
+
+    def write_and_meet_another(*arguments):
+        if not outcomes:
+            outcomes.append(None)
+            outcomes.append(convert(folder, tmp_path / "target", "own"))
+        return write(*arguments)
+
+    monkeypatch.setattr(writers, "write", write_and_meet_another)
+    with pytest.raises(FileExistsError, match="target is in use"):
+        convert(folder, tmp_path / "target", "own")
+    assert files_in(tmp_path) == ["released", "target"]
+    assert "conversion.json" in files_in(tmp_path / "target")
+    assert_same_weights(formats.read_weights(str(tmp_path / "target")).weights, weights)
+
+
+def test_a_full_disk_names_the_file_and_leaves_nothing(released, tmp_path):
+    folder, _ = released
+    with full_disk(100), pytest.raises(OSError, match="cannot be written") as caught:
+        convert(folder, tmp_path / "target", "own")
+    assert "\n" not in str(caught.value) and ".target." in str(caught.value)
+    assert files_in(tmp_path) == ["released"]
+
+
+@pytest.mark.parametrize("changes", [("gs://b/new", None), (None, "gs://b/model")])
+def test_other_schemes_are_refused_before_anything_is_written(
+    changes, released, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    target, source = changes
+    with pytest.raises(ValueError, match=r"gs://b/.* is not a path of the file system"):
+        convert(source or released[0], target or tmp_path / "target", "own")
+    assert files_in(tmp_path) == ["released"]

@@ -1,8 +1,12 @@
 """Converted rows are found again by what they were made of, and by nothing else."""
 
+import threading
+
 import pytest
 
+from albert_tf import files, locks
 from albert_tf.records.features import classifier_features
+from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import sidecar_path
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import cache
@@ -91,3 +95,62 @@ def test_an_input_that_is_missing_is_named(tmp_path, tokenizer):
         cache.cached_rows(
             tmp_path, "toy", [tmp_path / "dev.tsv"], tokenizer, {}, Maker()
         )
+
+
+def test_rows_that_are_fewer_than_the_sidecar_says_are_made_again(tmp_path, tokenizer):
+    make, file = Maker(), tmp_path / "data.tsv"
+    file.write_text("a")
+    arguments = (tmp_path / "c", "toy", [file], tokenizer, {"max_seq_length": 9}, make)
+    [path] = cache.cached_rows(*arguments).paths
+    sidecar = files.read_json(sidecar_path(path))
+    sidecar_path(path).write_bytes(files.json_bytes({**sidecar, "rows": 36_000}))
+    assert cache.cached_rows(*arguments).total_rows == 1
+    assert make.made == 2
+
+
+def test_of_two_runs_with_one_cache_one_makes_the_rows(tmp_path, tokenizer):
+    make, file, found = Maker(), tmp_path / "data.tsv", []
+    file.write_text("a")
+    together = threading.Barrier(3)
+
+    def run():
+        together.wait()
+        found.append(
+            cache.cached_rows(tmp_path / "c", "t", [file], tokenizer, {}, make)
+        )
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert make.made == 1
+    assert found[0] == found[1] == found[2] and found[0].total_rows == 1
+    assert len(list((tmp_path / "c").iterdir())) == 2
+
+
+def test_runs_on_disks_without_locks_leave_whole_rows(tmp_path, tokenizer, monkeypatch):
+    """A second run makes the same rows while the first one does."""
+    monkeypatch.setattr(locks, "try_lock", lambda _: None)
+    monkeypatch.setattr(files, "try_lock", lambda _: None)
+    file, sets = tmp_path / "data.tsv", []
+    file.write_text("a")
+
+    def make(statistics):
+        features, count, rows = Maker()(statistics)
+
+        def slow():
+            yield from rows
+            if not sets:
+                sets.append(None)
+                sets.append(read())
+
+        return features, count, slow()
+
+    def read():
+        return cache.cached_rows(tmp_path / "c", "toy", [file], tokenizer, {}, make)
+
+    assert read() == sets[1] and sets[1].total_rows == 1
+    [path] = sets[1].paths
+    assert len(list(read_rows(path))) == 1
+    assert len(list((tmp_path / "c").iterdir())) == 2

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.records import encoding
 from albert_tf.records.encoding import frame_rows
 from albert_tf.records.features import Feature, pretraining_features
 from helpers import tiny
@@ -64,3 +65,18 @@ def test_no_rows_are_no_bytes():
     columns = {name: np.zeros((0, *f.shape)) for name, f in FEATURES.items()}
     frames, offsets = frame_rows(columns, FEATURES)
     assert len(frames) == 0 and offsets.tolist() == [0]
+
+
+def test_frames_are_counted_by_their_lengths(tmp_path):
+    path = tmp_path / "file"
+    for examples in ([], [b""], [b"a", b"", b"x" * 1000, b"bc"]):
+        content = encoding.frame_examples(examples)
+        path.write_bytes(content)
+        assert encoding.count_frames(path) == len(examples)
+        assert encoding.starts_with_record(path)
+        if content:
+            path.write_bytes(content[:-1])
+            assert encoding.count_frames(path) is None
+    path.write_bytes(b"no record, but some text")
+    assert not encoding.starts_with_record(path)
+    assert not encoding.starts_with_record(tmp_path)

@@ -1,6 +1,6 @@
 """Record files keep what is written, completely or not at all."""
 
-from pathlib import Path
+import os
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from albert_tf.records.sidecar import (
 )
 from albert_tf.records.writer import write_records
 from helpers import tiny
+from helpers.disks import full_disk
 
 FEATURES = pretraining_features(tiny.MAX_SEQ_LENGTH, tiny.MAX_PREDICTIONS)
 
@@ -118,8 +119,8 @@ def test_an_old_sidecar_never_stands_beside_new_rows(tmp_path, monkeypatch):
     assert names(tmp_path) == ["rows"]
 
 
-def test_what_a_killed_run_left_is_overwritten(tmp_path):
-    (tmp_path / ".rows.partial").write_bytes(b"x" * 100_000)
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    (tmp_path / ".rows.0123abcd.partial").write_bytes(b"x" * 100_000)
     path = tiny.write_rows(tmp_path / "rows", 2)
     assert len(list(read_rows(path))) == 2
     assert names(tmp_path) == ["rows", "rows.json"]
@@ -134,10 +135,47 @@ def test_a_folder_that_cannot_be_made_is_an_os_error(tmp_path):
     assert names(tmp_path) == ["file"]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
 def test_a_full_disk_is_an_os_error_of_one_line(tmp_path):
-    (tmp_path / ".rows.partial").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="rows cannot be written") as caught:
+    with (
+        full_disk(10),
+        pytest.raises(OSError, match="rows cannot be written") as caught,
+    ):
         write_records(tmp_path / "rows", rows(1), FEATURES, {})
     assert "\n" not in str(caught.value)
     assert names(tmp_path) == []
+
+
+def test_rows_replace_no_file_of_another_kind(tmp_path):
+    text, data = tmp_path / "a.txt", tmp_path / "b.json"
+    text.write_text("It rains in the house by the river.\n")
+    data.write_text('{"mine": 1}')
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for path, kept in [(text, "a.txt"), (tmp_path / "b", "b.json"), ("link", "link")]:
+        with pytest.raises(FileExistsError, match=f"{kept} is there already"):
+            write_records(tmp_path / path, rows(2), FEATURES, {})
+    with pytest.raises(FileExistsError, match="is there already"):
+        write_records(tmp_path, rows(2), FEATURES, {})
+    assert data.read_text() == '{"mine": 1}' and "rains" in text.read_text()
+    assert names(tmp_path) == ["a.txt", "b.json", "link"]
+
+
+def test_empty_and_damaged_records_are_replaced(tmp_path):
+    path = tmp_path / "rows"
+    path.touch()
+    tiny.write_rows(path, 2)
+    path.write_bytes(bytes(99))
+    tiny.write_rows(path, 3)
+    assert read_metadata(path)["rows"] == len(list(read_rows(path))) == 3
+
+
+def test_a_file_with_another_number_of_rows_is_not_published(tmp_path):
+    tiny.write_rows(tmp_path / "partial", 5)
+    for count, words in [(4, "5 rows where 4"), (6, "5 rows where 6")]:
+        with pytest.raises(OSError, match=f"rows cannot be written: it holds {words}"):
+            writer.publish_records(
+                tmp_path / "partial", tmp_path / "rows", count, FEATURES, {}
+            )
+    os.truncate(tmp_path / "partial", os.path.getsize(tmp_path / "partial") - 1)
+    with pytest.raises(OSError, match="it holds a row that is cut off"):
+        writer.publish_records(tmp_path / "partial", tmp_path / "rows", 5, FEATURES, {})
+    assert names(tmp_path) == ["partial", "partial.json"]

@@ -18,6 +18,7 @@ def files(tmp_path_factory):
     text = (folder / "tiny.json").read_text()
     (folder / "heads.json").write_text(text.replace('heads": 3', 'heads": 5'))
     (folder / "misspelt.json").write_text(text.replace("hidden_size", "hiden_size"))
+    (folder / "out").mkdir()
     (folder / "file").write_text("in the way")
     return folder
 
@@ -53,6 +54,12 @@ PRETRAINING_ERRORS = {
     "other groups": (["--config_override=ffn_groups=8"], 1, ["8 and 4"]),
     "no such key": (["--config_override=ffn=2"], 1, ["ffn_groups"]),
     "bad seed": (["--num_train_steps=0"], 1, ["num_train_steps"]),
+    "bucket": (["--input_file=gs://b/rows"], 2, ["--input_file: gs://b/rows is not"]),
+    "start in the output": (
+        ["--init_checkpoint=out", "--output_dir=out"],
+        2,
+        ["replace the weights out"],
+    ),
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from helpers.fine_tuning_toys import config, texts, write_table, write_vocabulary
 from helpers.scripts import assert_one_line, run_script
+from helpers.strict_json import assert_strict_json
 
 
 def run(folder, *arguments, script="run_classifier.py"):
@@ -59,6 +60,7 @@ def trained(folder):
 
 def test_it_learns_and_reports(trained):
     folder, printed = trained
+    assert assert_strict_json(folder) > 10
     results = json.loads((folder / "results.json").read_text())
     assert results["median"] > 0.9 and len(results["values"]) == 2
     assert "WARNING: learning_rate 0.005 is far above" in printed
@@ -224,6 +226,17 @@ ERRORS = {
     "dropout": (["--classifier_dropout=1.5"], 2, ["classifier_dropout", "below 1"]),
     "early stopping": (["--early_stopping=2"], 2, ["--do_eval"]),
     "not trained": (["--nodo_train", "--do_predict"], 1, ["out"]),
+    "start in the output": (
+        ["--init_checkpoint=choice", "--output_dir=choice"],
+        2,
+        ["replace the weights choice", "leave --init_checkpoint out"],
+    ),
+    "input in the output": (
+        ["--train_file=out/test_results.tsv"],
+        2,
+        ["out/test_results.tsv, an input (--train_file)"],
+    ),
+    "bucket": (["--output_dir=gs://b/out"], 2, ["--output_dir: gs://b/out is not"]),
 }
 
 
@@ -250,6 +263,8 @@ def test_what_is_wrong_is_said_in_one_line(case, folder):
         '{"text": "x", "label": "a\\nb"}\n{"text": "x", "label": "c"}\n'
     )
     tiny_config().to_json(folder / "other.json")
+    (folder / "out").mkdir(exist_ok=True)
+    (folder / "out" / "test_results.tsv").touch()
     _write_choice_model(folder)
     wrong, code, parts = ERRORS[case]
     result = run_script(

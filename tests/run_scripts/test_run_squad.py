@@ -6,6 +6,7 @@ import pytest
 
 from helpers.questions import question, write_squad
 from helpers.scripts import run_script, succeed
+from helpers.strict_json import assert_strict_json
 from helpers.tiny import tiny_config
 
 
@@ -170,6 +171,7 @@ def test_a_model_is_exported_with_its_threshold(folder, v2):
 
 @pytest.mark.slow
 def test_an_ensemble_answers_with_its_models(folder, v1, v2):
+    assert assert_strict_json(folder) > 10
     models = f"{v2 / 'run_1'},{v2 / 'run_2'}"
     flags = ["--predict_file=v2.json", "--output_dir=both"]
     succeed("ensemble_squad.py", f"--models={models}", *flags, cwd=folder)

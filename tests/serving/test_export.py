@@ -1,6 +1,7 @@
 """Exports are complete versions with a card, or leave nothing."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ def test_an_export_that_fails_leaves_nothing(
 def test_what_a_killed_export_left_does_not_disturb(
     encoder_checkpoint, tmp_path, save_no_graph
 ):
-    left = tmp_path / ".1.partial"
+    left = tmp_path / ".1.0123abcd.partial"
     left.mkdir()
     (left / "rest").write_text("half a model")
     export_encoder(CONFIG, encoder_checkpoint, tmp_path / "1")
@@ -215,3 +216,31 @@ def test_an_infinite_threshold_to_export_is_known_to_the_model():
     json.dumps(exported.task_config.to_dict(), allow_nan=False)
     exported = export.from_model_dir(folder_of(task_config))
     assert exported.task_config == task_config
+
+
+def test_two_exports_at_once_are_one_version_and_a_refusal(
+    encoder_checkpoint, tmp_path, monkeypatch
+):
+    exported = export.ExportedModel(CONFIG, str(encoder_checkpoint))
+    refused = []
+
+    def save(_, folder, *__):
+        if not refused:
+            refused.append(None)
+            with pytest.raises(OSError, match=r"process is exporting to .*: let it"):
+                export.export_model(exported, tmp_path)
+        (Path(folder) / "saved_model.pb").write_bytes(b"model")
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+    export.export_model(exported, tmp_path)
+    assert refused and [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_exports_to_other_schemes_are_refused(
+    encoder_checkpoint, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    exported = export.ExportedModel(CONFIG, str(encoder_checkpoint))
+    with pytest.raises(ValueError, match="gs://b/served is not a path"):
+        export.export_model(exported, "gs://b/served")
+    assert not list(tmp_path.iterdir())

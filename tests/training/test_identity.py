@@ -83,3 +83,29 @@ def test_evaluation_rows_of_another_vocabulary_are_refused(rows, tmp_path):
     other = read_record_set([path], {})
     with pytest.raises(ValueError, match="made with lower_case=False"):
         identity.check_job(make_job(rows, tmp_path / "out", eval_rows=other))
+
+
+def test_a_run_does_not_train_into_the_model_that_it_starts_from(rows, tmp_path):
+    (tmp_path / "best").mkdir()
+    for start in (tmp_path, tmp_path / "model.ckpt-6", tmp_path / "best"):
+        job = make_job(rows, tmp_path, init_checkpoint=str(start))
+        with pytest.raises(ValueError, match="would replace the weights"):
+            identity.check_job(job)
+    identity.check_job(make_job(rows, tmp_path / "new", init_checkpoint=str(start)))
+
+
+@pytest.mark.parametrize("name", ["model.index", "saved_model.pb", "x.safetensors"])
+def test_a_folder_of_another_model_is_refused(name, rows, tmp_path):
+    (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=f"holds {name} of a model that was not"):
+        identity.check_job(make_job(rows, tmp_path))
+    identity.write_files(make_job(rows, tmp_path), tmp_path)  # killed before step 0
+    identity.check_job(make_job(rows, tmp_path))
+
+
+def test_a_configuration_in_the_output_folder_stays_as_it_is(rows, tmp_path):
+    tiny_config().to_json(tmp_path / "albert_config.json")
+    identity.check_job(make_job(rows, tmp_path))
+    changed = tiny_config(hidden_act="relu")
+    with pytest.raises(ValueError, match=r"holds albert_config\.json of a model"):
+        identity.check_job(make_job(rows, tmp_path, model_config=changed))

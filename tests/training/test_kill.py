@@ -1,10 +1,8 @@
 """A run survives kills, signals, full disks, damaged files."""
 
-import contextlib
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +13,7 @@ import pytest
 from albert_tf.records.sidecar import read_record_set
 from albert_tf.training import run as training_run
 from albert_tf.training.best_checkpoint import BestWeights
+from helpers.disks import full_disk
 from helpers.paths import ROOT
 from helpers.tiny import tiny_config, write_rows
 from helpers.training_jobs import make_job, one_device, train_until, weights
@@ -72,17 +71,6 @@ def test_sigterm_ends_the_script_well(rows, tmp_path):
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results["status"] == "pre-empted" and results["global_step"] > 0
     assert (tmp_path / "out" / f"model.ckpt-{results['global_step']}.index").is_file()
-
-
-@contextlib.contextmanager
-def full_disk(limit):
-    """No file grows beyond a limit in bytes: writing fails as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_and_room(rows, tmp_path, whole):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf import locks
 from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.model.heads import PretrainingModel
@@ -264,3 +265,29 @@ def test_other_training_rows_are_another_run(folder, sets, trained):
     job = make_job(trained[0], folder / "vocab.txt", same_size, dev)
     with pytest.raises(ValueError, match="content_sha256"):
         training_run.run(job, device())
+
+
+@pytest.mark.parametrize("num_runs", [1, 2])
+def test_two_trainings_of_one_folder_at_once_are_refused(
+    num_runs, folder, sets, tmp_path
+):
+    train, dev, _ = sets
+    job = make_job(tmp_path / "out", folder / "vocab.txt", train, dev)
+    (tmp_path / "out").mkdir()
+    with (
+        locks.exclusive(tmp_path / "out", "training"),
+        pytest.raises(OSError, match=r"Another process is training into .*out: let"),
+    ):
+        multi_run.train(job, num_runs, device(), {"dev": dev})
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("num_runs", [1, 2])
+def test_runs_do_not_train_into_their_start(num_runs, trained, folder, sets):
+    output, _ = trained
+    before = {path: path.stat().st_mtime_ns for path in output.rglob("*")}
+    start = str(output / "best")
+    job = make_job(output, folder / "vocab.txt", sets[0], init_checkpoint=start)
+    with pytest.raises(ValueError, match="would replace the weights"):
+        multi_run.train(job, num_runs, device(), {})
+    assert {path: path.stat().st_mtime_ns for path in output.rglob("*")} == before

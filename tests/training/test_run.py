@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import locks
 from albert_tf.checkpoints.load import released_name, weights_checkpoint
 from albert_tf.model.heads import PretrainingModel
 from albert_tf.records.reader import read_rows
@@ -331,11 +331,28 @@ def test_a_file_of_fewer_rows_than_its_sidecar_says_is_named(found, reader, tmp_
 def test_a_folder_that_another_run_trains_into_is_refused(tmp_path, rows):
     job = make_job(rows, tmp_path)
     with (
-        files.exclusive(str(tmp_path / training_run.LOCK_FILE), "training"),
+        locks.exclusive(str(tmp_path / training_run.LOCK_FILE), "training"),
         pytest.raises(OSError, match=f"is training into {tmp_path}"),
     ):
         training_run.run(job, one_device())
     assert training_run.run(job, one_device())["status"] == "finished"
+
+
+def test_a_run_replaces_no_results_of_others(tmp_path, rows):
+    (tmp_path / "results.json").write_text('{"race": "2nd", "place": {}}')
+    with pytest.raises(FileExistsError, match=r"results\.json is there already"):
+        training_run.run(make_job(rows, tmp_path), one_device())
+    assert [path.name for path in tmp_path.iterdir() if path.name[0] != "."] == [
+        "results.json"
+    ]
+
+
+@pytest.mark.parametrize("path", ["gs://bucket/out", "s3://bucket"])
+def test_an_output_dir_of_another_scheme_is_refused(path, tmp_path, rows, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="not a path of the file system"):
+        training_run.run(make_job(rows, path), one_device())
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_output_dir_that_is_a_file_is_refused_with_the_way_out(tmp_path, rows):

@@ -8,6 +8,7 @@ import pytest
 from albert_tf.task_config import Squad
 from albert_tf.tasks.answers import Candidate, Proposals
 from albert_tf.training import squad_answers
+from helpers.strict_json import assert_strict_json
 
 TEXT = "hot tea and rain"
 
@@ -108,3 +109,14 @@ def test_what_is_no_folder_of_answers_is_refused(tmp_path):
     write(tmp_path, proposals(None), Squad(False))
     with pytest.raises(ValueError, match=r"answers to other questions than dev\.json"):
         squad_answers.Ensemble.read([tmp_path], Others(), 5)
+
+
+def test_scores_without_a_finite_value_are_strict_json_and_read_back(tmp_path):
+    found = proposals({"a": math.inf, "b": math.nan})
+    write(tmp_path, found, Squad(True))
+    assert_strict_json(tmp_path)
+    assert read(tmp_path / "null_odds.json") == {"a": "inf", "b": None}
+    assert read(tmp_path / "squad_results.json")["scores"]["best_f1_thresh"] == "-inf"
+    ensemble = squad_answers.Ensemble.read([tmp_path], Questions(), n_best_size=5)
+    assert ensemble.proposals.null_scores["a"] == math.inf
+    assert math.isnan(ensemble.proposals.null_scores["b"])

@@ -1,0 +1,126 @@
+"""Recognizes what files hold: an output replaces only a file of its own kind."""
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+_HEAD_BYTES = 4096
+# First bytes of binary files that this project writes.
+_SIGNATURES = {
+    "a PNG figure": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "numpy arrays": re.compile(rb"PK\x03\x04"),
+    "a TensorFlow Lite model": re.compile(rb".{4}TFL3", re.DOTALL),
+    # The first token: a message that holds a string, then a score or a kind.
+    "a SentencePiece model": re.compile(rb"\n.\n(?:.{2,64}?)[\x15\x18]", re.DOTALL),
+}
+# Endings of names -> what such files hold.
+_SUFFIXES = {
+    ".csv": "a table",
+    ".json": "JSON",
+    ".model": "a vocabulary",
+    ".npz": "numpy arrays",
+    ".png": "a figure",
+    ".tflite": "a TensorFlow Lite model",
+    ".tfrecord": "records",
+    ".tsv": "a table",
+    ".vocab": "a vocabulary",
+}
+
+
+def check_suffix(path: str | os.PathLike[str], content: str) -> None:
+    """Checks that a file's name does not end as those of other files do.
+
+    Args:
+      path: the file to write.
+      content: what it is to hold: "records", "a table", ...
+    Raises:
+      ValueError: it ends in the suffix of files that hold something else.
+    """
+    suffix = Path(path).suffix.lower()
+    usual = _SUFFIXES.get(suffix, content)
+    if usual != content:
+        raise ValueError(
+            f"{path} is to hold {content}, but files that end in {suffix} hold "
+            f"{usual}: give it another name."
+        )
+
+
+def check_replaceable(path: str | os.PathLike[str], content: bytes) -> None:
+    """Checks that a file is missing, empty, or of the kind that is to replace it.
+
+    Binary files must have the same signature. A JSON object must share a key with the
+    new one, or both must map names to values of one type. Other text must begin with
+    the same two cells of a table.
+
+    Args:
+      path: the file.
+      content: the new content.
+    Raises:
+      FileExistsError: it is no regular file, or of another kind.
+    """
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if not stat.S_ISREG(status.st_mode):
+        raise FileExistsError(f"{path} is a folder or a device: name a file to write.")
+    if status.st_size and not _is_same_kind(path, content):
+        raise not_ours(path)
+
+
+def not_ours(path: str | os.PathLike[str]) -> FileExistsError:
+    """The error for a file that an output would replace and that is of another kind."""
+    return FileExistsError(
+        f"{path} is there already and holds something else than what this command "
+        "writes, so it is kept: move it, or name another output."
+    )
+
+
+def _is_same_kind(path: str | os.PathLike[str], content: bytes) -> bool:
+    with open(path, "rb") as file:
+        head = file.read(_HEAD_BYTES)
+        kind = _signature(content)
+        if kind or _signature(head):
+            return kind == _signature(head)
+        new = _parse(content)
+        if new is None:
+            return _first_cells(content) == _first_cells(head)
+        return _is_alike(_parse(head + file.read()), new)
+
+
+def _signature(content: bytes) -> str | None:
+    """The kind of a binary file by its first bytes; None: another one, or text."""
+    return next((k for k, first in _SIGNATURES.items() if first.match(content)), None)
+
+
+def _parse(content: bytes) -> Any:
+    """The value of JSON; None: it is not JSON."""
+    if content.lstrip()[:1] not in (b"{", b"["):
+        return None
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_alike(old: Any, new: Any) -> bool:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return type(old) is type(new)
+    if not old or old.keys() & new.keys():
+        return True
+    types = [{_plain_type(value) for value in each.values()} for each in (old, new)]
+    return types[0] == types[1] and len(types[0]) == 1
+
+
+def _plain_type(value: Any) -> type:
+    # Numbers, and what stands for those that JSON cannot hold.
+    is_number = value in (None, "inf", "-inf") or isinstance(value, int)
+    return float if is_number else type(value)
+
+
+def _first_cells(content: bytes) -> list[bytes]:
+    first_line = content[:_HEAD_BYTES].split(b"\n", 1)[0].rstrip(b"\r")
+    return re.split(rb"[\t,]", first_line)[:2]

@@ -1,0 +1,258 @@
+"""The flags that name files and folders, and the check that no output is an input.
+
+Libraries refuse to replace files of other kinds (`albert_tf.file_kinds`). Here it is
+about files of the right kind at the wrong place: a text that is to be the vocabulary
+trained on it, predictions over the questions, a model trained into itself.
+"""
+
+import fnmatch
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from absl import flags
+
+from albert_tf.checkpoints.output_names import check_start, holds_weights
+from albert_tf.files import check_local
+from albert_tf.records.sidecar import shard_paths, sidecar_path
+from data_prep.fine_tuning.glue import FOLDERS
+
+# Files to read; some take comma lists, globs, or NAME@N.
+INPUT_FILES = (
+    "albert_config_file",
+    "albert_config_files",
+    "compiler_python",
+    "configs",
+    "context",
+    "dev_file",
+    "eval_input_file",
+    "input_file",
+    "predict_file",
+    "spm_model_file",
+    "test_file",
+    "train_file",
+    "vocab_file",
+    "vocabulary",
+)
+# Folders of data.
+DATA_FOLDERS = ("data_dir",)
+# Weights: folders, or files in them.
+MODELS = ("checkpoints", "from", "init_checkpoint", "model", "models")
+# Files to write; of a prefix those that begin with it.
+OUTPUT_FILES = ("model_prefix", "output_file", "tflite")
+# Folders that get files whose names are the command's choice.
+OUTPUT_FOLDERS = ("export_dir", "output_dir", "to")
+# Folders of files that no user names: they may be anywhere.
+WORK_FOLDERS = ("cache_dir", "work_dir")
+PATH_FLAGS = (
+    *INPUT_FILES,
+    *DATA_FOLDERS,
+    *MODELS,
+    *OUTPUT_FILES,
+    *OUTPUT_FOLDERS,
+    *WORK_FOLDERS,
+)
+
+# What a command writes into --output_dir besides the model's configuration and
+# vocabulary, which stay as they are.
+_RESULT_FILES = (
+    "*results.json",
+    "test_results*.tsv",
+    "*_results.tsv",
+    "*predictions.json",
+    "*predictions.tsv",
+    "null_odds.json",
+    "GLUE/*.tsv",
+    "predictions/*.npz",
+)
+# Subfolders with a meaning: of data, and of an exported or converted model.
+_DATA_SUBFOLDERS = {"train", "dev", "test", "AX", "diagnostic", *FOLDERS.values()}
+_MODEL_SUBFOLDERS = {"assets", "assets.extra", "variables"}
+
+
+def check_paths(values: Mapping[str, Any], words: Sequence[str] = ()) -> None:
+    """Checks the paths of a command line, before anything is read or written.
+
+    Args:
+      values: flag -> value, of all flags that the command has.
+      words: arguments that are no flags.
+    Raises:
+      flags.Error: a path is none of the file system; an output is an input or would
+        change one.
+    """
+    for name in PATH_FLAGS:
+        for path in _given(values, name):
+            try:
+                check_local(path)
+            except ValueError as error:
+                raise flags.Error(f"--{name}: {error}") from None
+    for word in words:
+        check_local(word)
+    outputs = list(_output_files(values))
+    _check_patterns(values, outputs)
+    _check_files(values, outputs)
+    if values.get("do_train") and values.get("output_dir"):
+        try:
+            check_start(values.get("init_checkpoint") or "", values["output_dir"])
+        except ValueError as error:
+            raise flags.Error(str(error)) from None
+    _check_folders(values)
+
+
+def _given(values: Mapping[str, Any], name: str) -> list[str]:
+    """The paths that a flag names, globs and comma lists as they are."""
+    value = values.get(name)
+    return [value] if isinstance(value, str) and value else list(value or ())
+
+
+def _entries(value: str) -> list[str]:
+    """The entries of a comma list; a file whose name has a comma is one."""
+    if os.path.exists(value):
+        return [value]
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    # A number of files that is not allowed is reported where they are read.
+    return [path for name in names for path in _shards(name)]
+
+
+def _shards(name: str) -> list[str]:
+    try:
+        return shard_paths(name)
+    except ValueError:
+        return [name]
+
+
+def _input_files(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(flag, path) of each file to read that is there."""
+    for name in INPUT_FILES:
+        for value in _given(values, name):
+            for entry in _entries(value):
+                found = [entry]
+                if not os.path.exists(entry):
+                    found = glob.glob(entry, recursive=True)
+                yield from ((name, path) for path in found)
+
+
+def _output_files(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
+    """(flag, path) of each file to write whose name the flags decide."""
+    for value in _given(values, "output_file"):
+        if "shard_range" not in values:  # a table and its figure
+            yield "output_file", Path(value)
+            yield "output_file", Path(value).with_suffix(".png")
+            continue
+        for place, path in enumerate(_entries(value)):
+            yield "output_file", Path(path)
+            yield "output_file", sidecar_path(path)
+            if not place:
+                yield "output_file", Path(path).with_name("report.json")
+    for value in _given(values, "model_prefix"):
+        for suffix in (".model", ".vocab"):
+            yield "model_prefix", Path(value + suffix)
+    for value in _given(values, "tflite"):
+        yield "tflite", Path(value)
+
+
+def _check_files(
+    values: Mapping[str, Any], outputs: Sequence[tuple[str, Path]]
+) -> None:
+    """Raises flags.Error if a file to write is one to read, under whatever name."""
+    written = {}
+    for name, path in outputs:
+        if path.exists():
+            written[_identity(path)] = (name, path)
+    folder = values.get("output_dir")
+    if not written and not (folder and os.path.isdir(folder)):
+        return
+    for name, path in _input_files(values):
+        output = written.get(_identity(path))
+        if output:
+            raise flags.Error(
+                f"--{output[0]} would replace {path}, an input (--{name}): name "
+                "another output."
+            )
+        if folder and _is_result(path, folder):
+            raise flags.Error(
+                f"--output_dir {folder} gets a file in the place of {path}, an input "
+                f"(--{name}): name another --output_dir, or move the input."
+            )
+
+
+def _identity(path: str | Path) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def _is_result(path: str, folder: str) -> bool:
+    real, place = os.path.realpath(path), os.path.realpath(folder)
+    inner = os.path.relpath(real, place)
+    return any(PurePath(inner).match(p) for p in _RESULT_FILES) and (
+        inner.count("/") == 0 or inner.startswith(("GLUE/", "predictions/"))
+    )
+
+
+def _check_patterns(
+    values: Mapping[str, Any], outputs: Sequence[tuple[str, Path]]
+) -> None:
+    """Raises flags.Error if a glob of inputs matches a file to write."""
+    patterns = [
+        (name, entry)
+        for name in ("input_file", "eval_input_file")
+        for value in _given(values, name)
+        for entry in _entries(value)
+        if glob.has_magic(entry) and not os.path.exists(entry)
+    ]
+    for name, pattern in patterns:
+        for output, path in outputs:
+            if _matches(os.path.realpath(path), os.path.realpath(pattern)):
+                raise flags.Error(
+                    f"--{output} writes {path}, which --{name}={pattern} matches, so "
+                    "that the next run would read it: name another output."
+                )
+
+
+def _matches(path: str, pattern: str) -> bool:
+    if "**" not in pattern:
+        return PurePath(path).match(pattern)
+    # Folders of any depth, or none.
+    patterns = (pattern, pattern.replace("**/", ""))
+    return any(fnmatch.fnmatchcase(path, each) for each in patterns)
+
+
+def _check_folders(values: Mapping[str, Any]) -> None:
+    """Raises flags.Error if a folder to write is one to read, or changes one."""
+    for output in OUTPUT_FOLDERS:
+        for path in _given(values, output):
+            for name in (*DATA_FOLDERS, *MODELS, "predict_file"):
+                if _may_share(values, output, name):
+                    continue
+                for value in _given(values, name):
+                    if os.path.isdir(value):
+                        _check_folder(output, path, name, value)
+
+
+def _may_share(values: Mapping[str, Any], output: str, name: str) -> bool:
+    """True if the results on a model may go to its own folder."""
+    is_start = name == "init_checkpoint" and output == "output_dir"
+    # Of a model that is trained `check_start` has the rule.
+    return is_start and "do_train" in values
+
+
+def _check_folder(output: str, path: str, name: str, value: str) -> None:
+    place, read = Path(path).resolve(), Path(value).resolve()
+    if not place.is_relative_to(read):
+        return
+    inner = place.relative_to(read).parts
+    if not inner:
+        raise flags.Error(
+            f"--{output} {path} is the folder of --{name}, an input: name another."
+        )
+    if name in MODELS:
+        has_meaning = holds_weights(inner[0]) or inner[0] in _MODEL_SUBFOLDERS
+    else:
+        has_meaning = inner[0] in _DATA_SUBFOLDERS
+    if has_meaning:
+        raise flags.Error(
+            f"--{output} {path} lies in {inner[0]}/ of --{name} {value}, an input: "
+            "name another."
+        )
