@@ -13,7 +13,7 @@ SentencePiece's own normalization drops these, so the tokens are the same.
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -93,12 +93,23 @@ class TextCleaner:
         return cleaned.lower() if self.lower_case else cleaned
 
 
-def whole_letters(text: str, first: int, last: int) -> tuple[int, int]:
-    """Widens a range of characters so that combining marks stay with their letter.
+def is_visible(character: str) -> bool:
+    """True if a character is neither white space nor a control or format character."""
+    return not (character.isspace() or unicodedata.category(character)[0] == "C")
+
+
+def whole_letters(
+    text: str, first: int, last: int, silent: Mapping[str, bool]
+) -> tuple[int, int]:
+    """Widens a token's range of characters to all that belong to it.
+
+    Combining marks stay with their letter. Silent characters, as "΄" in "ΙΔ΄", belong
+    to the token that they follow, and at the beginning of a word to the next one.
 
     Args:
       text: the text.
       first, last: indices, both inclusive.
+      silent: character -> true if it is visible, but never a part of a token.
     Returns:
       The half-open range.
     """
@@ -109,8 +120,13 @@ def whole_letters(text: str, first: int, last: int) -> tuple[int, int]:
     while first > 0 and is_mark(first) and not text[first - 1].isspace():
         first -= 1
     end = last + 1
-    while end < len(text) and is_mark(end):
+    while end < len(text) and (is_mark(end) or silent[text[end]]):
         end += 1
+    word = first
+    while word > 0 and silent[text[word - 1]]:
+        word -= 1
+    if word == 0 or text[word - 1].isspace():
+        first = word
     return first, end
 
 

@@ -22,8 +22,10 @@ from albert_tf.records.writer import write_records
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.parallel import progress_bar
 
-# Version of the conversion; raise it to make all rows again.
-VERSION = 1
+# Version of the conversion, in the sidecar; raise it to make all rows again.
+VERSION = 2
+# Part of the key, which a stopped run compares when it resumes: it stays as it is.
+_KEY_VERSION = 1
 _NAME_DIGITS = 16
 
 
@@ -58,7 +60,7 @@ def cached_rows(
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {path}: check the path.")
     content = [files.sha256(path) for path in paths]
-    key = json.dumps([VERSION, known, content], sort_keys=True)
+    key = json.dumps([_KEY_VERSION, known, content], sort_keys=True)
     digest = files.digest(key.encode())
     path = Path(folder) / f"{name}-{digest[:_NAME_DIGITS]}.tfrecord"
     if not _is_whole(path, digest):
@@ -68,6 +70,7 @@ def cached_rows(
             **known,
             "kind": name,
             "content_sha256": digest,
+            "conversion": VERSION,
             # Filled when the sidecar is written.
             "statistics": statistics,
         }
@@ -80,9 +83,11 @@ def _is_whole(path: Path, digest: str) -> bool:
     if not (path.is_file() and sidecar_path(path).is_file()):
         return False
     try:
-        return read_metadata(path).get("content_sha256") == digest
+        metadata = read_metadata(path)
     except ValueError:  # damaged: make it again
         return False
+    made = metadata.get("content_sha256"), metadata.get("conversion")
+    return made == (digest, VERSION)
 
 
 def _with_progress(rows: Iterable[Mapping], count: int, name: str) -> Iterator[Mapping]:
