@@ -19,17 +19,19 @@ _LONGEST_WORD = 200
 _CONTINUES = "##"
 
 
-class WordPieceSplitter(tf.Module):
+class WordPieceSplitter:
     """Splits cleaned texts.
 
     tensorflow-text limits words by their bytes. So that limit is above any word of 200
     characters, and words between the two limits become [UNK] afterwards: their length
     is that of their tokens together.
+
+    It is no `tf.Module`, so that a saved model gets its constants, but not the
+    functions that Python calls.
     """
 
     def __init__(self, tokens: Sequence[str]):
         """Builds the tokenizer of a vocabulary, given by its tokens in order of ids."""
-        super().__init__(name="wordpiece")
         texts = [token.removeprefix(_CONTINUES) for token in tokens]
         with tf.init_scope():
             self._unknown_id = tf.constant(tokens.index("[UNK]"), tf.int32)
@@ -40,13 +42,19 @@ class WordPieceSplitter(tf.Module):
                 max_bytes_per_word=4 * (_LONGEST_WORD + 1),
                 token_out_type=tf.int32,
             )
+        # Python calls one operation instead of twenty.
+        spec = [tf.TensorSpec([None], tf.string)]
+        self._tokenize, self._tokenize_with_offsets = (
+            tf.function(method, spec, autograph=False)
+            for method in (self.tokenize, self.tokenize_with_offsets)
+        )
 
     def tokenize(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
         """Splits texts, string [B]; returns ids, int32 ragged [B, (tokens)]."""
         ids = self._model.tokenize(texts)
-        _, is_long, is_kept = self._find_long_words(ids)
+        _, is_long, is_kept = self._find_long_words(ids.flat_values)
         ids = ids.with_values(tf.where(is_long, self._unknown_id, ids.flat_values))
-        return tf.ragged.boolean_mask(ids, is_kept)
+        return _only(is_kept, ids)[0]
 
     def tokenize_with_offsets(
         self, texts: tf.Tensor | Sequence[str]
@@ -58,47 +66,41 @@ class WordPieceSplitter(tf.Module):
           ragged [B, (tokens)].
         """
         ids, starts, ends = self._model.tokenize_with_offsets(texts)
-        words, is_long, is_kept = self._find_long_words(ids)
+        words, is_long, is_kept = self._find_long_words(ids.flat_values)
         word_ends = tf.math.unsorted_segment_max(
             ends.flat_values, words, tf.size(words)
         )
-        values = (
-            tf.where(is_long, self._unknown_id, ids.flat_values),
-            starts.flat_values,
-            tf.where(is_long, tf.gather(word_ends, words), ends.flat_values),
+        ids = ids.with_values(tf.where(is_long, self._unknown_id, ids.flat_values))
+        ends = ends.with_values(
+            tf.where(is_long, tf.gather(word_ends, words), ends.flat_values)
         )
-        ids, starts, ends = (
-            tf.ragged.boolean_mask(ids.with_values(each), is_kept) for each in values
-        )
+        ids, starts, ends = _only(is_kept, ids, starts, ends)
         return ids, starts, ends
 
-    def _find_long_words(
-        self, ids: tf.RaggedTensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.RaggedTensor]:
+    def _find_long_words(self, ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Finds the words that are longer than the limit.
 
         Args:
-          ids: int32 ragged [B, (tokens)].
+          ids: int32 [N], the tokens of all texts.
         Returns:
-          for each token of all texts the number of its word, int32, and whether the
-          word is too long, bool; and bool ragged [B, (tokens)], false for all tokens
-          of such words but the first.
+          for each token the number of its word, int32; true if the word is too long;
+          and false for all tokens of such a word but the first.
         """
-        continues = tf.gather(self._continues, ids.flat_values)
+        continues = tf.gather(self._continues, ids)
         words = tf.cumsum(tf.cast(~continues, tf.int32)) - 1
         lengths = tf.math.unsorted_segment_sum(
-            tf.gather(self._lengths, ids.flat_values), words, tf.size(words)
+            tf.gather(self._lengths, ids), words, tf.size(words)
         )
         is_long = tf.gather(lengths, words) > _LONGEST_WORD
-        return words, is_long, ids.with_values(~(is_long & continues))
+        return words, is_long, ~(is_long & continues)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of texts."""
-        return self.tokenize(list(texts)).to_list() if texts else []
+        return self._tokenize(list(texts)).to_list() if texts else []
 
     def encode_with_spans(self, text: str) -> tuple[list[int], list[Span]]:
         """Returns the ids of a text, and each token's half-open character range."""
-        ids, starts, ends = self.tokenize_with_offsets([text])
+        ids, starts, ends = self._tokenize_with_offsets([text])
         encoded = np.frombuffer(text.encode(), np.uint8)
         is_first_byte = (encoded & 0b1100_0000) != 0b1000_0000
         characters_before = np.concatenate([[0], np.cumsum(is_first_byte)])
@@ -108,3 +110,21 @@ class WordPieceSplitter(tf.Module):
             strict=True,
         )
         return ids.flat_values.numpy().tolist(), list(spans)
+
+
+def _only(is_kept: tf.Tensor, *sequences: tf.RaggedTensor) -> list[tf.RaggedTensor]:
+    """Keeps some values of sequences of equal lengths.
+
+    Args:
+      is_kept: bool [values of all rows].
+      *sequences: ragged [B, (n)].
+    """
+    places = tf.where(is_kept)[:, 0]
+    counts = tf.concat([[0], tf.cumsum(tf.cast(is_kept, tf.int64))], axis=0)
+    splits = tf.gather(counts, sequences[0].row_splits)
+    return [
+        tf.RaggedTensor.from_row_splits(
+            tf.gather(each.flat_values, places), splits, validate=False
+        )
+        for each in sequences
+    ]
