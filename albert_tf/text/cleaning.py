@@ -13,7 +13,8 @@ SentencePiece's own normalization drops these, so the tokens are the same.
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -72,15 +73,15 @@ class TextCleaner:
         """Cleans and lower-cases a text and collapses its white space."""
         return " ".join(self._clean(text).split())
 
-    def origins(self, text: str) -> list[int]:
+    def origins(self, text: str) -> "array[int]":
         """Returns, for each character of `normalize(text)`, its index in `text`."""
-        indices: Sequence[int] = range(len(text))
+        indices = array("q", range(len(text)))
         if self._needs_cleaning.search(text):
-            lengths = [len(self._characters[ord(c)]) for c in text]
-            indices = np.repeat(np.arange(len(text)), lengths).tolist()
-        origins: list[int] = []
+            lengths = np.fromiter((len(self._characters[ord(c)]) for c in text), int)
+            indices = array("q", np.repeat(indices, lengths).tobytes())
+        origins = array("q")
         for word in _WORD.finditer(self._clean(text)):
-            if origins:
+            if len(origins):
                 origins.append(indices[word.start() - 1])  # the space before the word
             origins.extend(indices[word.start() : word.end()])
         return origins

@@ -21,8 +21,12 @@ from albert_tf.task_config import Squad
 from albert_tf.text import packing
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning.squad import Answer, Paragraph, Question
+from data_prep.parallel import Call, Workers
 
 Range = tuple[int, int]
+
+# Characters of a text that is tokenized in a process of its own.
+_LONG_TEXT = 300_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,7 +229,7 @@ def make_rows(
     settings: WindowSettings,
     report: ConversionReport,
     for_training: bool,
-) -> Iterator[dict[str, np.ndarray | bytes | int]]:
+) -> Iterator[dict[str, Any]]:
     """Yields rows of `features.squad_features`, one a window, in file order.
 
     In a window without the answer the answer is at position 0, [CLS], and the row is
@@ -269,6 +273,33 @@ def make_rows(
                 )
                 report.windows += 1
                 yield row
+
+
+def rows_to_answer(
+    paragraph: Paragraph, tokenizer: AlbertTokenizer, settings: WindowSettings
+) -> list[dict[str, Any]]:
+    """Makes the rows of a paragraph that is only answered, which may be a book.
+
+    A long text is tokenized in a process of its own, because SentencePiece leaves some
+    hundred bytes a character allocated.
+    """
+    if len(paragraph.text) <= _LONG_TEXT:
+        return _rows_to_answer(None, paragraph, tokenizer, settings)
+    rows: list[dict[str, Any]] = []
+    calls = iter([Call(_rows_to_answer, (paragraph, tokenizer, settings))])
+    with Workers(2) as workers:  # one alone would be this process
+        workers.run(lambda: next(calls, None), lambda _, made: rows.extend(made))
+    return rows
+
+
+def _rows_to_answer(
+    shared: None,
+    paragraph: Paragraph,
+    tokenizer: AlbertTokenizer,
+    settings: WindowSettings,
+) -> list[dict[str, Any]]:
+    report = ConversionReport()
+    return list(make_rows([paragraph], tokenizer, settings, report, False))
 
 
 def _gold_tokens(

@@ -275,6 +275,19 @@ def test_windows_of_a_book_take_memory_by_its_length():
     assert peak < 40 * tokens
 
 
+def test_rows_of_a_long_text_are_made_in_another_process(tokenizer, monkeypatch):
+    asked = paragraph(WORDS * 40, ("who sat", None, 0), ("what", None, 0))
+    settings = squad_windows.WindowSettings(61, 17, 9)
+    expected = squad_windows.rows_to_answer(asked, tokenizer, settings)
+    assert len(expected) > 20
+    monkeypatch.setattr(squad_windows, "_LONG_TEXT", 1000)
+    rows = squad_windows.rows_to_answer(asked, tokenizer, settings)
+    for row, wanted in zip(rows, expected, strict=True):
+        assert row.keys() == wanted.keys()
+        for name, value in row.items():
+            np.testing.assert_array_equal(value, wanted[name])
+
+
 def test_unknown_tokens_and_answers_off_the_borders_of_tokens_are_counted(tokenizer):
     text = "the tide 漢字漢 rose"
     start = text.index("字")
