@@ -11,16 +11,13 @@ from absl import flags
 
 from albert_tf.task_config import Squad
 from data_prep.fine_tuning.squad import Paragraph, Question
-from data_prep.fine_tuning.squad_windows import (
-    ConversionReport,
-    WindowSettings,
-    make_rows,
-)
+from data_prep.fine_tuning.squad_windows import WindowSettings, rows_to_answer
 from flags import common_flags
 
 FLAGS = flags.FLAGS
 
-_ROWS_AT_A_TIME = 8
+# Few, so that a model of base's size takes little memory beside a long text.
+_ROWS_AT_A_TIME = 4
 
 
 def main():
@@ -37,14 +34,10 @@ def main():
         raise ValueError(f"{FLAGS.model}: {error}") from None
     text = _read_text(FLAGS.context)
     questions = [Question(str(i), asked) for i, asked in enumerate(FLAGS.question)]
-    rows = list(
-        make_rows(
-            [Paragraph(text, tuple(questions))],
-            folder.tokenizer(),
-            WindowSettings.from_task_config(task_config),
-            ConversionReport(),
-            for_training=False,
-        )
+    rows = rows_to_answer(
+        Paragraph(text, tuple(questions)),
+        folder.tokenizer(),
+        WindowSettings.from_task_config(task_config),
     )
     task = create_task(task_config)
     model = task.build_model(config)

@@ -12,7 +12,6 @@ from absl import flags, logging
 
 from data_prep.corpus.reader import expand_inputs
 from data_prep.corpus.tokenize import TextConfig
-from data_prep.parallel import default_count
 from data_prep.pretraining.estimate import estimate, estimate_table
 from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
 from data_prep.pretraining.output_files import (
@@ -36,7 +35,7 @@ def job_from_flags() -> PretrainingDataJob:
         outputs=expand_outputs(
             FLAGS.output_file, FLAGS.shard_range, check=not FLAGS.dry_run
         ),
-        num_workers=FLAGS.num_workers or default_count(),
+        num_workers=data_flags.num_workers(),
         work_dir=FLAGS.work_dir,
     )
 

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.load import released_name
 from albert_tf.config import AlbertConfig
+from albert_tf.serving import checks
 from albert_tf.text import packing, packing_tf
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -100,8 +101,8 @@ class ServedModel(abc.ABC):
         """Computes the task's outputs of a batch of `IDS`, int32."""
 
     @abc.abstractmethod
-    def parse_examples(self, serialized: tf.Tensor) -> Answers:
-        """Reads serialized tf.Examples, string [B], as a batch of `IDS`, int32."""
+    def parse_examples(self, examples: tf.Tensor) -> Answers:
+        """Reads serialized tf.Examples, string [B], as a batch of `IDS`, int64."""
 
     @abc.abstractmethod
     def make_example(self, length: int) -> tf.train.Example:
@@ -135,18 +136,9 @@ class ServedModel(abc.ABC):
 
     @final
     def checked_answer(self, batch: Tensors) -> Answers:
-        """Computes `answer` of ids that may be outside the vocabulary, which is an
-        error: on GPUs they would be embedded as zeros without any message."""
-        size, ids = self.config.vocab_size, batch["input_ids"]
-        checks = [
-            tf.debugging.assert_less(
-                ids, size, f"input_ids must be below vocab_size, {size}."
-            ),
-            tf.debugging.assert_non_negative(ids, "input_ids must not be negative."),
-        ]
-        with tf.control_dependencies([check for check in checks if check is not None]):
-            ids = tf.identity(ids)
-        return self.answer({**batch, "input_ids": ids})
+        """Computes `answer` of ids, int32 or int64, that may be unfit for the model,
+        which is an error; see `checks.checked_ids`."""
+        return self.answer(checks.checked_ids(batch, self.config))
 
     @final
     def pack(
@@ -201,9 +193,7 @@ class ServedModel(abc.ABC):
         @tf.function(input_signature=specs, autograph=False)
         def ids(input_ids, input_mask, segment_ids):
             values = (input_ids, input_mask, segment_ids)
-            return self.checked_answer(
-                {n: tf.cast(v, tf.int32) for n, v in zip(IDS, values, strict=True)}
-            )
+            return self.checked_answer(dict(zip(IDS, values, strict=True)))
 
         return ids
 
@@ -213,7 +203,8 @@ class ServedModel(abc.ABC):
             autograph=False,
         )
         def examples(examples):
-            return self.checked_answer(self.parse_examples(examples))
+            inputs = checks.checked_rows({"examples": examples})
+            return self.checked_answer(self.parse_examples(**inputs))
 
         return examples
 
@@ -224,24 +215,30 @@ class ServedRows(ServedModel):
     ids_rank = 2
 
     @final
-    def parse_examples(self, serialized: tf.Tensor) -> Answers:
+    def parse_examples(self, examples: tf.Tensor) -> Answers:
         """Reads rows that may be padded, and may lack a mask or segments."""
         spec = {name: tf.io.RaggedFeature(tf.int64) for name in IDS}
-        parsed = tf.io.parse_example(serialized, spec)
-        tokens = parsed["input_ids"]
-        batch = {"input_ids": tokens.to_tensor()}
-        shape = tf.shape(batch["input_ids"])
-        all_tokens = tf.sequence_mask(tokens.row_lengths(), shape[1], tf.int64)
-        defaults = {
-            "input_mask": all_tokens,
-            "segment_ids": tf.zeros_like(all_tokens),
-        }
-        for name, default in defaults.items():
-            given = parsed[name]
-            dense = given.to_tensor(shape=tf.cast(shape, tf.int64))
-            is_given = given.row_lengths()[:, tf.newaxis] > 0
-            batch[name] = tf.where(is_given, dense, default)
-        return {name: tf.cast(values, tf.int32) for name, values in batch.items()}
+        parsed = tf.io.parse_example(examples, spec)
+        lengths = {name: values.row_lengths() for name, values in parsed.items()}
+        own = lengths["input_ids"]
+        is_whole = own > 0
+        for name in IDS[1:]:
+            is_whole &= (lengths[name] == 0) | (lengths[name] == own)
+        parsed = checks.refuse_unless(
+            tf.reduce_all(is_whole),
+            "An example must have input_ids, and input_mask and segment_ids must be as "
+            "long or missing.",
+            parsed,
+        )
+        # One column at least, so that an empty batch has a first token.
+        width = tf.maximum(parsed["input_ids"].bounding_shape(axis=1), 1)
+        shape = tf.stack([-1, width])
+        batch = {name: values.to_tensor(shape=shape) for name, values in parsed.items()}
+        # Segments are 0 if they are missing; then all tokens are visible.
+        has_mask = lengths["input_mask"][:, tf.newaxis] > 0
+        all_tokens = tf.sequence_mask(own, width, tf.int64)
+        batch["input_mask"] = tf.where(has_mask, batch["input_mask"], all_tokens)
+        return batch
 
     @final
     def make_example(self, length: int) -> tf.train.Example:
@@ -262,7 +259,9 @@ class ServedRows(ServedModel):
             autograph=False,
         )
         def text(text, text_pair=None):
-            return self._answer_texts(text, text_pair)
+            texts = (text, text_pair)[: len(names)]
+            inputs = checks.checked_rows(dict(zip(names, texts, strict=True)))
+            return self._answer_texts(inputs["text"], inputs.get("text_pair"))
 
         return text
 

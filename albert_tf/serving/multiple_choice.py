@@ -8,6 +8,7 @@ from typing import final
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.serving import checks
 from albert_tf.serving.base import Answers, ServedModel, Signature, Tensors
 from albert_tf.task_config import MultipleChoice
 from albert_tf.text import packing
@@ -55,13 +56,20 @@ class ServedMultipleChoice(ServedModel):
 
     def answer(self, batch: Tensors) -> Answers:
         """Computes probabilities and the likeliest option."""
+        has_option = tf.reduce_any(batch["input_mask"] > 0, axis=[1, 2])
+        options = tf.shape(batch["input_mask"])[1]
+        batch = checks.refuse_unless(
+            tf.reduce_all(has_option) & (options > 0),
+            "A question must have an option, with a token that its mask shows.",
+            batch,
+        )
         logits = self.model(batch, training=False)["logits"]
         return {
             "probabilities": tf.nn.softmax(logits),
             "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
         }
 
-    def parse_examples(self, serialized: tf.Tensor) -> Answers:
+    def parse_examples(self, examples: tf.Tensor) -> Answers:
         """Reads rows of options as the records have them; all tokens are visible."""
         features = {
             name: tf.io.RaggedFeature(
@@ -69,13 +77,25 @@ class ServedMultipleChoice(ServedModel):
                 name,
                 [tf.io.RaggedFeature.RowLengths(f"{name}_lengths")],
                 row_splits_dtype=tf.int64,
+                validate=True,
             )
             for name in ("input_ids", "segment_ids")
         }
-        parsed = tf.io.parse_example(serialized, features)
-        batch = {name: values.to_tensor() for name, values in parsed.items()}
-        batch["input_mask"] = tf.ones_like(parsed["input_ids"]).to_tensor()
-        return {name: tf.cast(values, tf.int32) for name, values in batch.items()}
+        parsed = tf.io.parse_example(examples, features)
+        lengths = [values.row_lengths(axis=2) for values in parsed.values()]
+        options = tf.maximum(*(each.bounding_shape(axis=1) for each in lengths))
+        shape = tf.stack([-1, options])
+        ids, segments = (each.to_tensor(-1, shape=shape) for each in lengths)
+        parsed = checks.refuse_unless(
+            tf.reduce_all(ids == segments),
+            "An example must have input_ids, segment_ids, and for both the numbers of "
+            "tokens of each option, which must be equal.",
+            parsed,
+        )
+        parsed["input_mask"] = tf.ones_like(parsed["input_ids"])
+        # One option of one token at least, so that an empty batch has a first token.
+        shape = tf.maximum(parsed["input_ids"].bounding_shape(), [0, 1, 1])
+        return {name: values.to_tensor(shape=shape) for name, values in parsed.items()}
 
     def make_example(self, length: int) -> tf.train.Example:
         """Makes a question of two options of padding tokens."""
@@ -98,7 +118,8 @@ class ServedMultipleChoice(ServedModel):
 
         @tf.function(input_signature=specs, autograph=False)
         def text(article, question, options):
-            return self._answer_texts(article, question, options)
+            inputs = {"article": article, "question": question, "options": options}
+            return self._answer_texts(*checks.checked_rows(inputs).values())
 
         return text
 

@@ -13,7 +13,7 @@ from typing import Any, final
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.serving import squad_text
+from albert_tf.serving import checks, squad_text
 from albert_tf.serving.base import Answers, ServedRows, Signature, Tensors
 from albert_tf.task_config import Squad
 from albert_tf.tasks import create_task
@@ -91,7 +91,8 @@ class ServedSquad(ServedRows):
 
         @tf.function(input_signature=specs, autograph=False)
         def text(question, context):
-            return self._answer_texts(question, context)
+            inputs = {"question": question, "context": context}
+            return self._answer_texts(*checks.checked_rows(inputs).values())
 
         return text
 

@@ -84,8 +84,14 @@ def _numbers_function(exported: ExportedModel, length: int) -> tuple[tf.Module, 
 
     @tf.function(input_signature=specs, autograph=False)
     def numbers(input_ids, input_mask, segment_ids):
-        values = (input_ids, input_mask, segment_ids)
-        outputs = served.answer(dict(zip(IDS, values, strict=True)))
+        # TensorFlow Lite has no assertions, but refuses to look beyond a table.
+        segments = tf.range(exported.config.type_vocab_size)
+        batch = {
+            "input_ids": input_ids,
+            "input_mask": tf.gather([0, 1], input_mask),
+            "segment_ids": tf.gather(segments, segment_ids),
+        }
+        outputs = served.answer(batch)
         return {n: v for n, v in outputs.items() if v.dtype != tf.string}
 
     return model, numbers

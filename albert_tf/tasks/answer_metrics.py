@@ -10,7 +10,12 @@ from typing import Any, TypeAlias
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
 from albert_tf.task_config import Squad
-from albert_tf.tasks.answers import Proposals, best_threshold, propose
+from albert_tf.tasks.answers import (
+    Proposals,
+    best_threshold,
+    finite_threshold,
+    propose,
+)
 from albert_tf.tasks.base import Arrays
 
 # Question id -> gold answers.
@@ -41,6 +46,17 @@ class QuestionSet:
     def proposals(self, predictions: Arrays) -> Proposals:
         """Answers from the predictions of all rows, in their order; see `propose`."""
         return propose(self._rows, predictions, self._contexts, self._task_config)
+
+    def tune(self, proposals: Proposals) -> float:
+        """Returns the threshold of v2.0 for the best F1, which may be inf or -inf.
+
+        Raises:
+          ValueError: there are no gold answers.
+        """
+        if self._golds is None or proposals.null_scores is None:
+            raise ValueError("There are no gold answers to tune the threshold on.")
+        texts = proposals.best_texts()
+        return _best(self._golds, texts, proposals.null_scores)["f1"][1]
 
     def score(self, proposals: Proposals, threshold: float) -> dict[str, float]:
         """Metrics of v1.1, `score_v1`, or of v2.0, `score_v2` and `best_thresholds`.
@@ -116,7 +132,9 @@ def best_thresholds(
     """Finds the thresholds best for this very file, and the metrics under them.
 
     Such metrics are an upper bound, as the official script reports it; for other files
-    use the threshold that was tuned on the development set.
+    use the threshold that was tuned on the development set. The thresholds are finite:
+    one below all null scores is the lowest of them, one above all is next to the
+    highest.
 
     Args:
       golds: question id -> gold answers; none if it has no answer.
@@ -125,17 +143,29 @@ def best_thresholds(
     Returns:
       `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`.
     """
+    metrics: dict[str, float] = {}
+    for name, (best, threshold) in _best(golds, texts, null_scores).items():
+        metrics[f"best_{name}"] = best
+        metrics[f"best_{name}_thresh"] = finite_threshold(
+            threshold, list(null_scores.values())
+        )
+    return metrics
+
+
+def _best(
+    golds: Golds, texts: Mapping[str, str], null_scores: Mapping[str, float]
+) -> dict[str, tuple[float, float]]:
+    """Maps "exact" and "f1" to the best value and its threshold, maybe infinite."""
     _check_all_predicted(golds, texts)
     answered = [_score_one(golds[q], texts[q]) for q in golds]
     empty = [_score_one(golds[q], "") for q in golds]
     scores = [null_scores[question] for question in golds]
-    metrics: dict[str, float] = {}
-    for index, name in enumerate(("exact", "f1")):
-        best, threshold = best_threshold(
+    return {
+        name: best_threshold(
             scores, [pair[index] for pair in answered], [pair[index] for pair in empty]
         )
-        metrics |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
-    return metrics
+        for index, name in enumerate(("exact", "f1"))
+    }
 
 
 def _score_one(golds: Sequence[str], text: str) -> tuple[float, float]:

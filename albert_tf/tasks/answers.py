@@ -307,3 +307,21 @@ def _threshold_above(distinct: np.ndarray, answered: int) -> float:
     below, above = distinct[answered - 1], distinct[answered]
     middle = float(np.float32(below + (above - below) / 2))
     return middle if below < middle <= above else float(above)
+
+
+def finite_threshold(threshold: float, null_scores: Sequence[float]) -> float:
+    """Returns a finite threshold that decides some questions as an infinite one does.
+
+    Args:
+      threshold: any threshold; a finite one is returned as it is.
+      null_scores: float32 values [Q] of the questions.
+    """
+    if math.isfinite(threshold):
+        return threshold
+    scores = np.asarray(null_scores, np.float32)
+    scores = scores[np.isfinite(scores)]
+    if not len(scores):
+        return 0.0
+    if threshold < 0:
+        return float(scores.min())
+    return float(np.nextafter(scores.max(), np.float32(np.inf)))

@@ -13,7 +13,8 @@ SentencePiece's own normalization drops these, so the tokens are the same.
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -72,15 +73,15 @@ class TextCleaner:
         """Cleans and lower-cases a text and collapses its white space."""
         return " ".join(self._clean(text).split())
 
-    def origins(self, text: str) -> list[int]:
+    def origins(self, text: str) -> "array[int]":
         """Returns, for each character of `normalize(text)`, its index in `text`."""
-        indices: Sequence[int] = range(len(text))
+        indices = array("q", range(len(text)))
         if self._needs_cleaning.search(text):
-            lengths = [len(self._characters[ord(c)]) for c in text]
-            indices = np.repeat(np.arange(len(text)), lengths).tolist()
-        origins: list[int] = []
+            lengths = np.fromiter((len(self._characters[ord(c)]) for c in text), int)
+            indices = array("q", np.repeat(indices, lengths).tobytes())
+        origins = array("q")
         for word in _WORD.finditer(self._clean(text)):
-            if origins:
+            if len(origins):
                 origins.append(indices[word.start() - 1])  # the space before the word
             origins.extend(indices[word.start() : word.end()])
         return origins
@@ -93,12 +94,23 @@ class TextCleaner:
         return cleaned.lower() if self.lower_case else cleaned
 
 
-def whole_letters(text: str, first: int, last: int) -> tuple[int, int]:
-    """Widens a range of characters so that combining marks stay with their letter.
+def is_visible(character: str) -> bool:
+    """True if a character is neither white space nor a control or format character."""
+    return not (character.isspace() or unicodedata.category(character)[0] == "C")
+
+
+def whole_letters(
+    text: str, first: int, last: int, silent: Mapping[str, bool]
+) -> tuple[int, int]:
+    """Widens a token's range of characters to all that belong to it.
+
+    Combining marks stay with their letter. Silent characters, as "΄" in "ΙΔ΄", belong
+    to the token that they follow, and at the beginning of a word to the next one.
 
     Args:
       text: the text.
       first, last: indices, both inclusive.
+      silent: character -> true if it is visible, but never a part of a token.
     Returns:
       The half-open range.
     """
@@ -109,8 +121,13 @@ def whole_letters(text: str, first: int, last: int) -> tuple[int, int]:
     while first > 0 and is_mark(first) and not text[first - 1].isspace():
         first -= 1
     end = last + 1
-    while end < len(text) and is_mark(end):
+    while end < len(text) and (is_mark(end) or silent[text[end]]):
         end += 1
+    word = first
+    while word > 0 and silent[text[word - 1]]:
+        word -= 1
+    if word == 0 or text[word - 1].isspace():
+        first = word
     return first, end
 
 

@@ -11,11 +11,12 @@ anyway.
 """
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.text.cleaning import TextCleaner, is_visible
 from albert_tf.text.vocabulary import WORD_MARKER, Vocabulary
 
 _PAGE = 256
@@ -24,8 +25,8 @@ _SPACE = ord(" ")
 # Marks a token that no rule splits.
 _WHOLE = -1
 # Kinds of characters, as bits. A character "goes on" if it continues a letter when text
-# is decomposed (NFD).
-_IS_MARK, _IS_SPACE, _IS_DROPPED, _GOES_ON = 1, 2, 4, 8
+# is decomposed (NFD). It is silent if it is visible, but never a part of a token.
+_IS_MARK, _IS_SPACE, _IS_DROPPED, _GOES_ON, _IS_SILENT = 1, 2, 4, 8, 16
 
 
 class TokenOffsets(tf.Module):
@@ -36,17 +37,26 @@ class TokenOffsets(tf.Module):
         letters -> these letters.
     """
 
-    def __init__(self, vocabulary: Vocabulary, characters: Iterable[str]):
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        cleaner: TextCleaner,
+        characters: Iterable[str],
+    ):
         """Builds the tables; takes a fraction of a second.
 
         Args:
           vocabulary: splits the cleaned text.
-          characters: all that the vocabulary's normalization may change.
+          cleaner: the rule of text cleaning.
+          characters: all that cleaning or the vocabulary's normalization may change.
         """
         super().__init__(name="offsets")
         characters = list(characters)
         normalized = vocabulary.normalize_characters(characters)
-        pages, kinds = _kinds(characters, normalized)
+        silent = _silent(
+            vocabulary, cleaner, dict(zip(characters, normalized, strict=True))
+        )
+        pages, kinds = _kinds(characters, normalized, silent)
         self._pages, self._kinds = tf.constant(pages), tf.constant(kinds)
         # Characters of tokens are normalized, except in user-defined symbols, which
         # normalization leaves unchanged.
@@ -206,11 +216,17 @@ class TokenOffsets(tf.Module):
             [size + 1],
         )[:size]
         is_mark = (kinds & _IS_MARK) != 0
+        is_silent = (kinds & _IS_SILENT) != 0
         after_space = tf.concat([[True], (kinds & _IS_SPACE) != 0], axis=0)[:size]
-        begins = ~is_mark | (starts_text > 0)
+        starts_word = after_space | (starts_text > 0)
+        first = _Places(~is_mark | starts_word).last(first)
+        # Silent characters belong to the token only from the start of its word on.
+        word = _Places(starts_word).last(first)
+        silent = _Places(is_silent)
+        before = silent.count_before(first) - silent.count_before(word)
         return (
-            _Places(begins | after_space).last(first),
-            _Places(begins).next(last + 1),
+            tf.where(before == first - word, word, first),
+            _Places(~(is_mark | is_silent) | (starts_text > 0)).next(last + 1),
         )
 
     def _kinds_of(self, code_points: tf.Tensor) -> tf.Tensor:
@@ -252,14 +268,32 @@ class _Places:
         return self.place(self.count_before(places + 1) - 1)
 
 
+def _silent(
+    vocabulary: Vocabulary, cleaner: TextCleaner, normalized: Mapping[str, str]
+) -> set[str]:
+    """Returns the characters that are visible, but never a part of a token.
+
+    Args:
+      vocabulary: splits the cleaned text.
+      cleaner: the rule of text cleaning.
+      normalized: character -> the vocabulary's normalization of it.
+    """
+    cleaned = {c: cleaner.clean_character(c) for c in normalized if is_visible(c)}
+    changed = [c for c, text in cleaned.items() if text != c]
+    texts = vocabulary.normalize_characters([cleaned[c] for c in changed])
+    left = {**normalized, **dict(zip(changed, texts, strict=True))}
+    return {c for c in cleaned if not left[c].strip()}
+
+
 def _kinds(
-    characters: Sequence[str], normalized: Sequence[str]
+    characters: Sequence[str], normalized: Sequence[str], silent: Collection[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Makes a table of the kinds of code points, in pages that are stored once.
 
     Args:
       characters: characters that may be of some kind.
       normalized: the vocabulary's normalization of each.
+      silent: those that are silent.
     Returns:
       the first place of the page of each 256 code points, int32; and the kinds, int32.
     """
@@ -271,6 +305,8 @@ def _kinds(
             kinds[ord(character)] |= _IS_SPACE
         if not text:
             kinds[ord(character)] |= _IS_DROPPED
+        if character in silent:
+            kinds[ord(character)] |= _IS_SILENT
         for going_on in unicodedata.normalize("NFD", character)[1:]:
             kinds[ord(going_on)] |= _GOES_ON
     pages, numbers = np.unique(kinds.reshape(-1, _PAGE), axis=0, return_inverse=True)

@@ -53,7 +53,8 @@ def pack(
     input_ids, segment_ids = tf_text.combine_segments(
         segments, start_of_sequence_id=cls_id, end_of_segment_id=sep_id
     )
-    longest = input_ids.bounding_shape(axis=1)
+    # One column at least: an empty batch has no longest row.
+    longest = tf.maximum(input_ids.bounding_shape(axis=1), 1)
     input_ids, input_mask = tf_text.pad_model_inputs(input_ids, longest)
     segment_ids, _ = tf_text.pad_model_inputs(segment_ids, longest)
     batch = {

@@ -1,6 +1,7 @@
 """SentencePiece vocabularies, with ALBERT's digit-comma rule."""
 
 import unicodedata
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -138,7 +139,10 @@ class SentencePieceVocabulary:
         """
         ids = self._processor.encode(text, out_type=int)
         tokens = self._processor.encode(text, out_type=str)
-        normalized, origins = self._processor.normalize(text, with_offsets=True)
+        normalized, offsets = self._processor.normalize(text, with_offsets=True)
+        # A list takes five times as much memory, which counts for a text of megabytes.
+        origins = array("q", offsets)
+        del offsets
         ends = self._ends(text, origins)
         spans = []
         cursor = 0  # in `normalized`
@@ -162,7 +166,7 @@ class SentencePieceVocabulary:
                 spans.append((origins[start], end_in_text))
         return self._expand(ids), spans
 
-    def _ends(self, text: str, origins: Sequence[int]) -> list[int]:
+    def _ends(self, text: str, origins: Sequence[int]) -> "array[int]":
         """Returns the ends of the stretches that normalized characters come from.
 
         Args:
@@ -172,7 +176,7 @@ class SentencePieceVocabulary:
         Returns:
           An index in `text` for each normalized character.
         """
-        ends = []
+        ends = array("q")
         end = origins[-1]
         for position in range(len(origins) - 2, -1, -1):
             if origins[position] < origins[position + 1]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from albert_tf.files import digest
-from albert_tf.text.cleaning import TextCleaner, whole_letters
+from albert_tf.text.cleaning import TextCleaner, is_visible, whole_letters
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from albert_tf.text.vocabulary import Vocabulary
 from albert_tf.text.wordpiece import WordPieceVocabulary
@@ -87,6 +87,7 @@ class AlbertTokenizer:
             "lower_case": lower_case,
             "strip_accents": strip_accents,
         }
+        self._silent = _SilentCharacters(self._cleaner, self._vocabulary)
         self._token_ids = {token: i for i, token in enumerate(self._vocabulary.tokens)}
         self._graph_tokenizer: GraphTokenizer | None = None
         self.vocab_size = len(self._vocabulary.tokens)
@@ -152,7 +153,8 @@ class AlbertTokenizer:
           ids, equal to `encode(text)`; and for each a half-open range of characters
           of the given `text`, without white space around it. Ranges are whole letters:
           the tokens of "½" all get the range of "½", and a range includes combining
-          marks that belong to its first or last letter. A lone "▁" has an empty range.
+          marks that belong to its first or last letter, and other visible characters
+          that cleaning drops, as "΄" in "ΙΔ΄". A lone "▁" has an empty range.
         """
         ids, spans = self._vocabulary.encode_with_spans(self.normalize(text))
         origins = self._cleaner.origins(text)
@@ -162,7 +164,8 @@ class AlbertTokenizer:
                 position = origins[start] if start < len(origins) else len(text)
                 offsets.append((position, position))
             else:
-                offsets.append(whole_letters(text, origins[start], origins[end - 1]))
+                first, last = origins[start], origins[end - 1]
+                offsets.append(whole_letters(text, first, last, self._silent))
         return ids, offsets
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -226,6 +229,24 @@ def default_strip_accents(is_wordpiece: bool, lower_case: bool) -> bool:
     defaults of the original code and of `transformers`.
     """
     return lower_case if is_wordpiece else True
+
+
+class _SilentCharacters(dict[str, bool]):
+    """Character -> true if it is visible, but never a part of a token.
+
+    It is filled when characters are first met.
+    """
+
+    def __init__(self, cleaner: TextCleaner, vocabulary: Vocabulary):
+        super().__init__()
+        self._cleaner, self._vocabulary = cleaner, vocabulary
+
+    def __missing__(self, character: str) -> bool:
+        cleaned = self._cleaner.clean_character(character)
+        [normalized] = self._vocabulary.normalize_characters([cleaned])
+        silent = is_visible(character) and not normalized.strip()
+        self[character] = silent
+        return silent
 
 
 def is_wordpiece_file(path: str | Path) -> bool:

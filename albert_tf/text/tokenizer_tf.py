@@ -17,6 +17,7 @@ from albert_tf.text.offsets_tf import TokenOffsets
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from albert_tf.text.vocabulary import Vocabulary
 from albert_tf.text.wordpiece import WordPieceVocabulary
+from albert_tf.text.wordpiece_tf import WordPieceSplitter
 
 _CODE_POINTS = 0x110000
 _PAGE = 256
@@ -46,7 +47,7 @@ class GraphTokenizer(tf.Module):
                 self._expansions = _rows(
                     vocabulary.expansions.get(i, [_KEEP]) for i in ids
                 )
-        self._vocabulary = vocabulary
+        self._cleaner, self._vocabulary = cleaner, vocabulary
         self._offsets: TokenOffsets | None = None
         self._spelled_out: tuple[tf.Tensor, tf.RaggedTensor] | None = None
 
@@ -160,7 +161,7 @@ class GraphTokenizer(tf.Module):
         return _replace_each(ids, ids.flat_values, self._expansions)
 
     def _make_offsets(self) -> TokenOffsets:
-        offsets = TokenOffsets(self._vocabulary, _assigned_characters())
+        offsets = TokenOffsets(self._vocabulary, self._cleaner, _assigned_characters())
         spelled_out = offsets.spelled_out
         if spelled_out:
             page_rows, rows = _character_table(lambda c: spelled_out.get(c, c))
@@ -168,10 +169,12 @@ class GraphTokenizer(tf.Module):
         return offsets
 
 
-def _splitter(vocabulary: Vocabulary) -> tf_text.TokenizerWithOffsets:
+def _splitter(
+    vocabulary: Vocabulary,
+) -> WordPieceSplitter | tf_text.SentencepieceTokenizer:
     """Returns the tensorflow-text tokenizer of a vocabulary."""
     if isinstance(vocabulary, WordPieceVocabulary):
-        return vocabulary.splitter().model
+        return vocabulary.splitter()
     assert isinstance(vocabulary, SentencePieceVocabulary)
     return tf_text.SentencepieceTokenizer(vocabulary.model_proto(), out_type=tf.int32)
 

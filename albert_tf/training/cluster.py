@@ -94,6 +94,14 @@ def join_workers(
     Raises:
       OSError: this worker's port is taken, or another worker does not start in time.
     """
+    # TensorFlow's server binds 0.0.0.0, whatever the address in the cluster is.
+    port = _host_and_port(cluster[job][index])[1]
+    print(
+        f"This worker listens on port {port} of all network interfaces, without "
+        "authentication or encryption: let only the workers of TF_CONFIG reach it, by "
+        "a firewall or a private network.",
+        flush=True,
+    )
     wait_for_workers(cluster, job, index, limits.workers)
     with _exit_after(limits.join):
         strategy = tf.distribute.MultiWorkerMirroredStrategy()

@@ -63,10 +63,7 @@ def tune_threshold(
     Raises:
       ValueError: the questions have no gold answers.
     """
-    metrics = questions.score(proposals, task_config.threshold)
-    if not metrics:
-        raise ValueError("There are no gold answers to tune the threshold on.")
-    return dataclasses.replace(task_config, threshold=metrics["best_f1_thresh"])
+    return dataclasses.replace(task_config, threshold=questions.tune(proposals))
 
 
 def write_answers(
@@ -90,7 +87,8 @@ def write_answers(
     """
     make_folder(folder)
     threshold = task_config.threshold
-    write_json(folder / PREDICTIONS_FILE, proposals.predictions(threshold))
+    predictions = proposals.predictions(threshold)
+    write_json(folder / PREDICTIONS_FILE, predictions)
     write_json(folder / N_BEST_FILE, proposals.n_best())
     results: dict[str, Any] = {"task_name": task_config.task_name}
     if task_config.version_2:
@@ -104,8 +102,26 @@ def write_answers(
     write_json(folder / RESULTS_FILE, results)
     for name, value in results["scores"].items():
         print(f"{name}: {value:.6g}", flush=True)
+    if not any(predictions.values()):
+        print(f"WARNING: {_why_empty(folder, proposals, threshold)}", flush=True)
     print(f"Answers: {folder / PREDICTIONS_FILE}", flush=True)
     return results
+
+
+def _why_empty(folder: Path, proposals: Proposals, threshold: float) -> str:
+    """Says why all answers are empty."""
+    beginning = f"every answer in {folder / PREDICTIONS_FILE} is empty: "
+    if not any(proposals.candidates.values()):
+        reasons = " or ".join(sorted(set(proposals.reasons.values())))
+        return (
+            f"{beginning}the model has found none ({reasons}); check that the "
+            "vocabulary and its casing are the model's and fit the text."
+        )
+    return (
+        f"{beginning}no null score is below the threshold {threshold:g}; "
+        "tune it on labeled questions with --tune_threshold, or pass "
+        "--null_threshold=inf to see the answers."
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,8 +25,10 @@ from albert_tf.records.writer import write_records
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.parallel import progress_bar
 
-# Version of the conversion; raise it to make all rows again.
-VERSION = 1
+# Version of the conversion, in the sidecar; raise it to make all rows again.
+VERSION = 2
+# Part of the key, which a stopped run compares when it resumes: it stays as it is.
+_KEY_VERSION = 1
 _NAME_DIGITS = 16
 
 
@@ -61,7 +63,7 @@ def cached_rows(
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {path}: check the path.")
     content = [files.sha256(path) for path in paths]
-    key = json.dumps([VERSION, known, content], sort_keys=True)
+    key = json.dumps([_KEY_VERSION, known, content], sort_keys=True)
     digest = files.digest(key.encode())
     path = Path(folder) / f"{name}-{digest[:_NAME_DIGITS]}.tfrecord"
     if not _is_whole(path, digest):
@@ -72,7 +74,13 @@ def cached_rows(
                 # Its name with the digest is no other file's.
                 for damaged in (path, sidecar_path(path)):
                     damaged.unlink(missing_ok=True)
-                _write(path, {**known, "kind": name, "content_sha256": digest}, make)
+                metadata = {
+                    **known,
+                    "kind": name,
+                    "content_sha256": digest,
+                    "conversion": VERSION,
+                }
+                _write(path, metadata, make)
     return read_record_set([str(path)], {"content_sha256": digest})
 
 
@@ -83,8 +91,8 @@ def _is_whole(path: Path, digest: str) -> bool:
         metadata = read_metadata(path)
     except ValueError:  # damaged: make it again
         return False
-    is_ours = metadata.get("content_sha256") == digest
-    return is_ours and count_frames(path) == metadata["rows"]
+    made = metadata.get("content_sha256"), metadata.get("conversion")
+    return made == (digest, VERSION) and count_frames(path) == metadata["rows"]
 
 
 def _write(

@@ -10,8 +10,9 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning.tables import Example
 
 _EXAMPLES_PER_BLOCK = 1000
-# Shares of unknown tokens and of truncated rows above which a user is warned.
-_MANY_UNKNOWN, _MANY_TRUNCATED = 0.02, 0.05
+# Shares of unknown tokens, of truncated rows and of inexact answers above which a user
+# is warned.
+_MANY_UNKNOWN, _MANY_TRUNCATED, _MANY_INEXACT = 0.02, 0.05, 0.05
 
 
 def classification_rows(
@@ -83,20 +84,40 @@ def _check_length(max_seq_length: int, smallest: int) -> None:
 
 
 def row_warnings(name: str, statistics: Mapping[str, Any]) -> list[str]:
-    """Returns warnings about the rows of a split: unknown tokens, truncation, skips."""
+    """Returns warnings about the rows of a split.
+
+    They are on unknown tokens, truncation, inexact answers, skipped rows and labels.
+
+    Args:
+      name: the split.
+      statistics: what was counted when its rows were made; counts may be missing.
+    """
     warnings = []
-    rows, tokens = statistics["rows"], max(1, statistics["pieces"])
-    unknown = statistics["unknown_pieces"] / tokens
+    unknown = statistics["unknown_pieces"] / max(1, statistics["pieces"])
     if unknown > _MANY_UNKNOWN:
         warnings.append(
             f"{unknown:.1%} of the tokens of {name} are unknown to the vocabulary: "
             "check the language and casing of the text."
         )
-    truncated = statistics["truncated_rows"] / rows
+    truncated = statistics.get("truncated_rows", 0) / max(1, statistics.get("rows", 0))
     if truncated > _MANY_TRUNCATED:
         warnings.append(
             f"{truncated:.1%} of the rows of {name} were truncated: raise "
             "--max_seq_length."
+        )
+    inexact = statistics.get("inexact_answers", ())
+    share = len(inexact) / max(1, statistics.get("questions", 0))
+    if share > _MANY_INEXACT:
+        warnings.append(
+            f"{share:.1%} of the questions of {name} have an answer that does not "
+            "begin and end where a token does, so that the model cannot find it "
+            "exactly: check the vocabulary."
+        )
+    respelled = statistics.get("respelled_labels", 0)
+    if respelled:
+        warnings.append(
+            f"{respelled} labels of {name} had white space around or more than one "
+            "space in them: it was dropped."
         )
     skipped = statistics.get("skipped_rows", 0)
     if skipped:

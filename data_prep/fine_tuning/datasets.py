@@ -101,22 +101,22 @@ def glue(
     task_config = glue_config(task_name, max_seq_length)
     task = glue_tasks.GLUE[task_config.task_name]
     folder = glue_tasks.task_folder(Path(data_dir), task_config.task_name)
-    test_files = dict(task.test_files)
-    # The diagnostic data set has a folder of its own, and may be left out.
-    if "AX" in test_files and not (folder / test_files["AX"]).is_file():
-        del test_files["AX"]
+    diagnostics, missing = task.find_diagnostics(folder)
     names = {
         "train": {"train": "train.tsv"},
         "dev": task.dev_files,
-        "test": test_files,
+        "test": {**task.test_files, **diagnostics},
     }
     chosen = {name: file for split in splits for name, file in names[split].items()}
-    return _read_tables(
+    data = _read_tables(
         {name: folder / file for name, file in chosen.items()},
         task_config,
         task.train,
         split_rows.Conversion(tokenizer, cache_dir, on_bad_row),
     )
+    if "test" not in splits:
+        return data
+    return dataclasses.replace(data, warnings=(*data.warnings, *missing))
 
 
 def glue_config(

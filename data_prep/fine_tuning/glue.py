@@ -25,6 +25,8 @@ class GlueTask:
       dev_files: development split -> its file; the first split chooses the best
         checkpoint.
       test_files: submission -> its file, relative to the task's folder.
+      diagnostics: submission of a data set that has a folder of its own, and may be
+        missing -> its file in the archives in use, relative to the task's folder.
       bounds: lowest and highest value of a regression in a submission.
     """
 
@@ -34,7 +36,29 @@ class GlueTask:
     metrics: tuple[str, ...]
     dev_files: Mapping[str, str]
     test_files: Mapping[str, str]
+    diagnostics: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     bounds: tuple[float, float] | None = None
+
+    def find_diagnostics(self, folder: Path) -> tuple[dict[str, str], list[str]]:
+        """Finds the files of `diagnostics`.
+
+        Args:
+          folder: the task's folder.
+        Returns:
+          Submission -> its file, relative to the folder; and a line on each that is
+          missing.
+        """
+        found, missing = {}, []
+        for name, files in self.diagnostics.items():
+            there = [file for file in files if (folder / file).is_file()]
+            if there:
+                found[name] = there[0]
+            else:
+                places = " or ".join(file.removeprefix("../") for file in files)
+                missing.append(
+                    f"{name} is not predicted: there is no {places} in {folder.parent}."
+                )
+        return found, missing
 
 
 def _task(
@@ -104,8 +128,16 @@ GLUE: Mapping[str, GlueTask] = {
         test_files={
             "MNLI-m": "test_matched.tsv",
             "MNLI-mm": "test_mismatched.tsv",
-            # The diagnostic data set is predicted with the model of MNLI.
-            "AX": "../AX/diagnostic.tsv",
+        },
+        # The diagnostic data set is predicted with the model of MNLI. Its folder is
+        # "diagnostic" in the download script of GLUE, and AX.tsv is its file there.
+        diagnostics={
+            "AX": (
+                "../AX/diagnostic.tsv",
+                "../diagnostic/diagnostic.tsv",
+                "../AX/AX.tsv",
+                "../AX.tsv",
+            )
         },
     ),
     "qnli": _task(
@@ -127,15 +159,27 @@ FOLDERS = {name: next(iter(task.test_files)) for name, task in GLUE.items()} | {
 def task_folder(data_dir: Path, name: str) -> Path:
     """The folder of a task's files: `data_dir` itself, or the task's folder in it.
 
+    A folder "sst2" or "STSB" is found as well as "SST-2" or "STS-B".
+
     Raises:
       FileNotFoundError: neither holds its training or test file.
     """
     task = GLUE[name]
     wanted = ("train.tsv", *task.dev_files.values(), *task.test_files.values())
-    for folder in (data_dir / FOLDERS[name], data_dir):
+    alike = [
+        folder
+        for folder in (sorted(data_dir.iterdir()) if data_dir.is_dir() else ())
+        if _letters(folder.name) == _letters(FOLDERS[name])
+    ]
+    for folder in (data_dir / FOLDERS[name], *alike, data_dir):
         if any((folder / file).is_file() for file in wanted):
             return folder
     raise FileNotFoundError(
         f"{data_dir} holds neither {FOLDERS[name]}/ nor {wanted[0]}: pass the folder "
         "of GLUE, or of the task, as --data_dir."
     )
+
+
+def _letters(name: str) -> str:
+    """A folder's name without case, dashes and the like."""
+    return "".join(character for character in name.lower() if character.isalnum())

@@ -155,12 +155,20 @@ def _line_questions(
         "article": _member(value, "article", place),
         "questions": [_member(value, "question", place)],
         "options": [_member(value, "options", place)],
-        "id": str(line if own_id is None else own_id),
+        "id": _line_id(line if own_id is None else own_id, place),
     }
     if value.get("answer") is not None:
         passage["answers"] = [value["answer"]]
     [question] = _passage_questions(passage, place, line, level)
     return [question._replace(question_id=passage["id"])]
+
+
+def _line_id(value: Any, place: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(
+            f"{place}: 'id' must be text or a number. Received {repr(value)[:60]}."
+        )
+    return str(value)
 
 
 def _passage_questions(

@@ -69,6 +69,8 @@ def of_table(
         values: Sequence[float] = [0] * len(table.examples)
         if labelled:
             values = tables.label_values(table.examples, labels)
+        if labelled and labels is not None:
+            statistics["respelled_labels"] = tables.count_respelled(table.examples)
         statistics["skipped_rows"] = table.skipped_rows
         rows = classification.classification_rows(
             table.examples, values, conversion.tokenizer, length, statistics
@@ -227,8 +229,5 @@ def _listed(counts: Counter) -> str:
 
 
 def warnings_of(name: str, rows: RecordSet) -> list[str]:
-    """Returns warnings about the rows of a split; of SQuAD there are none."""
-    statistics = rows.metadata["statistics"]
-    if "unknown_pieces" not in statistics:
-        return []
-    return classification.row_warnings(name, statistics)
+    """Returns warnings about the rows of a split."""
+    return classification.row_warnings(name, rows.metadata["statistics"])

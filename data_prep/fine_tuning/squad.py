@@ -198,7 +198,7 @@ def _question(value: Any, place: str, path: str) -> Question:
 
 def _get(value: Any, key: str, kind: type, place: str) -> Any:
     found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, kind):
+    if not isinstance(found, kind) or isinstance(found, bool):
         raise ValueError(
             f"{place}: {key!r} must be {_KINDS[kind]}. Received {repr(found)[:40]}: "
             "is it a SQuAD file?"

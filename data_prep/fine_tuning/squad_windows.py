@@ -21,8 +21,12 @@ from albert_tf.task_config import Squad
 from albert_tf.text import packing
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning.squad import Answer, Paragraph, Question
+from data_prep.parallel import Call, Workers
 
 Range = tuple[int, int]
+
+# Characters of a text that is tokenized in a process of its own.
+_LONG_TEXT = 300_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +79,10 @@ class ConversionReport:
         the file says.
       lost_answers: ids of questions none of whose answers is in the paragraph; in
         training they make no row.
+      inexact_answers: ids of questions whose answer does not begin and end where a
+        token does, so that it cannot be found exactly.
+      pieces: tokens of the questions and of the paragraphs, each counted once.
+      unknown_pieces: those that are unknown to the vocabulary.
     """
 
     questions: int = 0
@@ -84,6 +92,9 @@ class ConversionReport:
     empty_paragraphs: int = 0
     moved_answers: list[str] = dataclasses.field(default_factory=list)
     lost_answers: list[str] = dataclasses.field(default_factory=list)
+    inexact_answers: list[str] = dataclasses.field(default_factory=list)
+    pieces: int = 0
+    unknown_pieces: int = 0
 
     def to_dict(self) -> dict[str, int | list[str]]:
         """JSON values."""
@@ -97,7 +108,11 @@ class ConversionReport:
             "on empty paragraphs": self.empty_paragraphs,
         }
         parts += [f"{count:,} {name}" for name, count in counts.items() if count]
-        ids = {"answers moved": self.moved_answers, "answers lost": self.lost_answers}
+        ids = {
+            "answers moved": self.moved_answers,
+            "answers lost": self.lost_answers,
+            "answers off the borders of tokens": self.inexact_answers,
+        }
         for name, listed in ids.items():
             if listed:
                 dots = ", ..." if len(listed) > 3 else ""
@@ -134,6 +149,10 @@ class TokenizedParagraph:
         end = int(np.searchsorted(self.starts, characters[1], side="left"))
         return (first, end) if first < end else None
 
+    def text_of(self, tokens: Range) -> str:
+        """Returns the text of a half-open range of tokens, at least one."""
+        return self.text[self.starts[tokens[0]] : self.ends[tokens[1] - 1]]
+
 
 def locate(text: str, answer: Answer) -> Range | None:
     """Returns the half-open character range of an answer; None: it is not in the text.
@@ -155,12 +174,19 @@ def locate(text: str, answer: Answer) -> Range | None:
     return None
 
 
-def find_answer(paragraph: TokenizedParagraph, question: Question) -> Range | None:
-    """Returns the half-open token range of the first gold answer in the paragraph."""
+def find_answer(
+    paragraph: TokenizedParagraph, question: Question
+) -> tuple[Range, bool] | None:
+    """Finds the first gold answer that is in the paragraph.
+
+    Returns:
+      Its half-open range of tokens, and true if their text is the answer's exactly.
+    """
     for answer in question.answers:
         characters = locate(paragraph.text, answer)
         if characters and (tokens := paragraph.tokens_of(characters)):
-            return tokens
+            wanted = paragraph.text[slice(*characters)].strip()
+            return tokens, paragraph.text_of(tokens) == wanted
     return None
 
 
@@ -183,13 +209,14 @@ def split_windows(
     while ranges[-1][1] < tokens:
         start = ranges[-1][0] + min(stride, room)
         ranges.append((start, min(start + room, tokens)))
-    positions = np.arange(tokens)
-    context = np.full((len(ranges), tokens), -1.0)
-    for scores, (start, end) in zip(context, ranges, strict=True):
-        inside = positions[start:end]
-        nearest = np.minimum(inside - start, end - 1 - inside)
-        scores[start:end] = nearest + 0.01 * (end - start)
-    best = context.argmax(axis=0)
+    best = np.zeros(tokens, np.int64)
+    most = np.full(tokens, -1.0)
+    for window, (start, end) in enumerate(ranges):
+        before = np.arange(end - start)
+        context = np.minimum(before, before[::-1]) + 0.01 * (end - start)
+        better = context > most[start:end]
+        most[start:end][better] = context[better]
+        best[start:end][better] = window
     return [
         ((start, end), best[start:end] == window)
         for window, (start, end) in enumerate(ranges)
@@ -202,7 +229,7 @@ def make_rows(
     settings: WindowSettings,
     report: ConversionReport,
     for_training: bool,
-) -> Iterator[dict[str, np.ndarray | bytes | int]]:
+) -> Iterator[dict[str, Any]]:
     """Yields rows of `features.squad_features`, one a window, in file order.
 
     In a window without the answer the answer is at position 0, [CLS], and the row is
@@ -218,13 +245,18 @@ def make_rows(
       for_training: if true, questions without an answer to learn make no row; if
         false, every question makes rows.
     """
+    unknown = tokenizer.unk_id
     for paragraph in paragraphs:
         tokenized = TokenizedParagraph(paragraph.text, tokenizer)
+        report.pieces += len(tokenized.ids)
+        report.unknown_pieces += int(np.count_nonzero(tokenized.ids == unknown))
         texts = [question.text for question in paragraph.questions]
         for question, ids in zip(
             paragraph.questions, tokenizer.encode_batch(texts), strict=True
         ):
             report.questions += 1
+            report.pieces += len(ids)
+            report.unknown_pieces += ids.count(unknown)
             report.cut_questions += len(ids) > settings.max_query_length
             report.empty_paragraphs += not len(tokenized.ids)
             answer = _gold_tokens(tokenized, question, report)
@@ -243,16 +275,47 @@ def make_rows(
                 yield row
 
 
+def rows_to_answer(
+    paragraph: Paragraph, tokenizer: AlbertTokenizer, settings: WindowSettings
+) -> list[dict[str, Any]]:
+    """Makes the rows of a paragraph that is only answered, which may be a book.
+
+    A long text is tokenized in a process of its own, because SentencePiece leaves some
+    hundred bytes a character allocated.
+    """
+    if len(paragraph.text) <= _LONG_TEXT:
+        return _rows_to_answer(None, paragraph, tokenizer, settings)
+    rows: list[dict[str, Any]] = []
+    calls = iter([Call(_rows_to_answer, (paragraph, tokenizer, settings))])
+    with Workers(2) as workers:  # one alone would be this process
+        workers.run(lambda: next(calls, None), lambda _, made: rows.extend(made))
+    return rows
+
+
+def _rows_to_answer(
+    shared: None,
+    paragraph: Paragraph,
+    tokenizer: AlbertTokenizer,
+    settings: WindowSettings,
+) -> list[dict[str, Any]]:
+    report = ConversionReport()
+    return list(make_rows([paragraph], tokenizer, settings, report, False))
+
+
 def _gold_tokens(
     paragraph: TokenizedParagraph, question: Question, report: ConversionReport
 ) -> Range | None:
     if not question.answers:
         return None
-    tokens = find_answer(paragraph, question)
+    found = find_answer(paragraph, question)
     first = question.answers[0]
-    if tokens is None:
+    if found is None:
         report.lost_answers.append(question.question_id)
-    elif locate(paragraph.text, first) != (first.start, first.start + len(first.text)):
+        return None
+    tokens, is_exact = found
+    if not is_exact:
+        report.inexact_answers.append(question.question_id)
+    if locate(paragraph.text, first) != (first.start, first.start + len(first.text)):
         report.moved_answers.append(question.question_id)
     return tokens
 

@@ -1,9 +1,11 @@
 """Reads tables of text (.tsv, .csv and .jsonl files) as examples of one text or two.
 
 A .tsv file has no quoting, as GLUE's: a quotation mark is text. A .csv file is read by
-the csv module; a .jsonl file has one object a line. Byte order marks and CRLF are fine.
+the csv module; a .jsonl file has one object a line, whose values are texts, numbers, or
+true and false. Byte order marks and CRLF are fine.
 """
 
+import contextlib
 import csv
 import dataclasses
 import json
@@ -18,6 +20,9 @@ from typing import Any
 ON_BAD_ROW = ("error", "skip")
 # Characters of a header in a message: a file of another kind may be one long line.
 _MOST_LISTED = 300
+# Characters of a value in a message.
+_MOST_SHOWN = 60
+_KINDS = {list: "a list", dict: "an object"}
 # The last ones are halves of surrogate pairs.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\0\ud800-\udfff]")
 
@@ -49,7 +54,7 @@ class Example:
       index: its id in a submission.
       text: the first text.
       text_pair: the second text, which may be empty; None: the table has none.
-      label: as the file has it; None: labels are not read.
+      label: as the file has it, see `label_name`; None: labels are not read.
       place: file and line, for messages.
     """
 
@@ -135,6 +140,11 @@ def _example(
         cell = row.get(column)
         if cell is None:
             raise _BadRow(f"the {name} column {column!r} has no value.")
+        if isinstance(cell, list | dict):
+            raise _BadRow(
+                f"the {name} column {column!r} holds {_KINDS[type(cell)]}, "
+                f"{repr(cell)[:_MOST_SHOWN]}: it must hold text or a number."
+            )
         return cell if isinstance(cell, str) else json.dumps(cell)
 
     return Example(
@@ -210,7 +220,10 @@ def _tsv_lines(path: Path, bad: _BadRows) -> Iterator[tuple[int, list[str]]]:
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of its last line, values): a quoted value may hold line ends."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    with (
+        open(path, encoding="utf-8-sig", newline="") as file,
+        _cells_of_any_length(path),
+    ):
         reader = csv.reader(file, strict=True)
         try:
             for values in reader:
@@ -229,6 +242,16 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
             ) from error
 
 
+@contextlib.contextmanager
+def _cells_of_any_length(path: Path) -> Iterator[None]:
+    """Lifts the csv module's limit of 131,072 characters a value, which is global."""
+    limit = csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
+
+
 def _json_rows(path: Path, bad: _BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in _decoded_lines(path, bad):
         if not line.strip():
@@ -244,28 +267,45 @@ def _json_rows(path: Path, bad: _BadRows) -> Iterator[tuple[int, dict[str, Any]]
             bad.add(number, "it is not a JSON object.")
 
 
+def label_name(label: str | None) -> str:
+    """Returns the name of a class for a label as a file has it.
+
+    White space around it is dropped and white space in it becomes single spaces, so
+    that labels which look alike are one class.
+    """
+    return " ".join((label or "").split())
+
+
+def count_respelled(examples: Sequence[Example]) -> int:
+    """Counts the labels whose white space `label_name` changes."""
+    return sum(label_name(each.label) != (each.label or "") for each in examples)
+
+
 def read_labels(
     path: str | os.PathLike, columns: Columns, on_bad_row: str = "error"
 ) -> list[str]:
     """Returns the labels of a table to train a classification on, sorted.
+
+    They are named as `label_name` does.
 
     Raises:
       ValueError: there are fewer than two, or one that no table of predictions can
         hold; else as `read_table`.
     """
     examples = read_table(path, columns, on_bad_row).examples
-    labels = sorted({example.label or "" for example in examples})
-    if len(labels) < 2:
-        raise ValueError(
-            f"{path} has one label only, {labels[0]!r}: there is nothing to learn; "
-            "give rows of at least two, or pass --regression."
-        )
-    for label in labels:
+    found = {(example.label or "").strip() for example in examples}
+    for label in found:
         if _NOT_IN_A_TABLE.search(label):
             raise ValueError(
                 f"{path}: the label {label!r} holds a tab, line end or the like, so "
                 "that no table of predictions can name it: rename it."
             )
+    labels = sorted(set(map(label_name, found)))
+    if len(labels) < 2:
+        raise ValueError(
+            f"{path} has one label only, {labels[0]!r}: there is nothing to learn; "
+            "give rows of at least two, or pass --regression."
+        )
     return labels
 
 
@@ -274,16 +314,19 @@ def label_values(
 ) -> list[float]:
     """Labels as a model learns them: indices into `labels`, or numbers if it is None.
 
+    A label is looked up as the file has it, then as `label_name` spells it.
+
     Raises:
       ValueError: a label is not one of `labels`, or not a number; its line is named.
     """
     places = {label: place for place, label in enumerate(labels or ())}
     values = []
     for example in examples:
+        name = example.label if example.label in places else label_name(example.label)
         if labels is None:
             values.append(_number(example))
-        elif example.label in places:
-            values.append(places[example.label])
+        elif name in places:
+            values.append(places[name])
         else:
             raise ValueError(
                 f"{example.place}: the label {example.label!r} is none of "

@@ -1,8 +1,9 @@
 """Flags of making pretraining data."""
 
-from absl import flags
+from absl import flags, logging
 
 from data_prep.corpus.tokenize import TextConfig
+from data_prep.parallel import default_count
 from data_prep.pretraining.config import PretrainingDataConfig
 from data_prep.pretraining.masking import MaskingConfig
 from flags import common_flags, fields
@@ -69,10 +70,29 @@ def define_num_workers_flag() -> None:
     flags.DEFINE_integer(
         "num_workers",
         None,
-        "Processes that share the work; default: all processors that may be used. The "
-        "output is the same for any number.",
+        "Processes that share the work, at most as many as there are processors; "
+        "default: all processors that may be used. The output is the same for any "
+        "number.",
         lower_bound=1,
     )
+
+
+def num_workers() -> int:
+    """Returns `--num_workers`, by default and at most the number of processors.
+
+    Each process keeps tokenized text in memory, and more of them than processors are
+    slower, so a larger number is lowered with a warning.
+    """
+    processors = default_count()
+    if FLAGS.num_workers is not None and FLAGS.num_workers > processors:
+        logging.warning(
+            "--num_workers=%d: this process may use %d processors, so %d processes "
+            "are started.",
+            FLAGS.num_workers,
+            processors,
+            processors,
+        )
+    return min(FLAGS.num_workers or processors, processors)
 
 
 def define_data_run_flags() -> None:

@@ -74,6 +74,19 @@ def test_a_damaged_file_is_made_again(tmp_path, tokenizer):
     assert make.made == 3
 
 
+def test_rows_of_an_earlier_conversion_are_made_again(tmp_path, tokenizer, monkeypatch):
+    make, file = Maker(), tmp_path / "data.tsv"
+    file.write_text("a")
+    arguments = (tmp_path / "c", "toy", [file], tokenizer, {"max_seq_length": 9}, make)
+    now = cache.cached_rows(*arguments)
+    monkeypatch.setattr(cache, "VERSION", cache.VERSION + 1)
+    later = cache.cached_rows(*arguments)
+    assert make.made == 2
+    # A run that was stopped goes on with them: its identity has this digest.
+    assert later.metadata["content_sha256"] == now.metadata["content_sha256"]
+    assert cache.cached_rows(*arguments) == later and make.made == 2
+
+
 def test_rows_that_cannot_be_made_leave_nothing(tmp_path, tokenizer):
     file = tmp_path / "data.tsv"
     file.write_text("a")

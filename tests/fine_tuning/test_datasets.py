@@ -57,6 +57,21 @@ def test_a_table_of_ones_own(tmp_path, tokenizer):
     assert again.test == data.test and again.train is None
 
 
+def test_labels_that_differ_in_white_space_alone_are_one_class(tmp_path, tokenizer):
+    (tmp_path / "a.csv").write_text(
+        "text,label\nlovely,pos\nawful, neg\nworda,pos \nwordb,neg\nwordc,so  so\n"
+    )
+    file = tmp_path / "a.csv"
+    data = datasets.table({"train": file, "dev": file}, tokenizer)
+    assert data.task_config.labels == ("neg", "pos", "so so")
+    assert labels(data.train) == labels(data.dev["dev"]) == [1, 0, 1, 0, 2]
+    warnings = [line for line in data.warnings if "white space" in line]
+    assert [line.split(" had ")[0] for line in warnings] == [
+        "3 labels of train",
+        "3 labels of dev",
+    ]
+
+
 def test_tables_that_fit_no_task_are_refused(tmp_path, tokenizer):
     file = write_table(tmp_path / "dev.tsv", 5, 2)
     with pytest.raises(ValueError, match="Received dev: add 'train'"):
@@ -95,6 +110,16 @@ def test_glue_has_its_splits_and_leaves_out_the_diagnostics(tmp_path, tokenizer)
     assert data.dev.keys() == {"dev", "mismatched"} and labels(data.train) == [2]
     test = datasets.glue("mnli", tmp_path / "glue" / "MNLI", tokenizer, ["test"])
     assert test.test.keys() == {"MNLI-m", "MNLI-mm"} and test.train is None
+    missing = [line for line in test.warnings if line.startswith("AX is not predicted")]
+    assert len(missing) == 1 and not any("AX" in line for line in data.warnings)
+    (tmp_path / "glue" / "diagnostic").mkdir()
+    (tmp_path / "glue" / "diagnostic" / "diagnostic.tsv").write_text(
+        "index\tsentence1\tsentence2\n9\tworda\tlovely\n"
+    )
+    test = datasets.glue("mnli", "glue", tokenizer, ["test"])
+    assert test.test.keys() == {"MNLI-m", "MNLI-mm", "AX"}
+    assert next(read_rows(test.test["AX"].paths[0]))["index"] == b"9"
+    assert not any("AX is not predicted" in line for line in test.warnings)
     merged = data.with_test(test)
     assert merged.train == data.train and merged.test == test.test
     with pytest.raises(ValueError, match=r"GLUE has the tasks cola, .* Received 'rtf'"):

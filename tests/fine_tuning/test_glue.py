@@ -39,7 +39,8 @@ def test_the_table_of_tasks_is_whole():
         assert task.train.label is not None and task.test.label is None
         assert next(iter(task.dev_files)) == "dev"
         json.dumps([task.labels, task.metrics, task.bounds])
-    assert glue.GLUE["mnli"].test_files.keys() == {"MNLI-m", "MNLI-mm", "AX"}
+    assert glue.GLUE["mnli"].test_files.keys() == {"MNLI-m", "MNLI-mm"}
+    assert glue.GLUE["mnli"].diagnostics.keys() == {"AX"}
 
 
 def test_a_folder_that_is_not_of_the_task_is_refused(tmp_path):
@@ -48,3 +49,34 @@ def test_a_folder_that_is_not_of_the_task_is_refused(tmp_path):
     assert glue.task_folder(tmp_path, "mnli") == tmp_path / "MNLI"
     with pytest.raises(FileNotFoundError, match=r"neither RTE/ nor train\.tsv"):
         glue.task_folder(tmp_path, "rte")
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("SST-2", "sst-2"), ("sst2", "sst-2"), ("STSB", "sts-b"), ("cola", "cola")],
+)
+def test_folders_are_found_under_all_spellings(tmp_path, folder, name):
+    (tmp_path / "QNLI").mkdir()
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "dev.tsv").touch()
+    assert glue.task_folder(tmp_path, name) == tmp_path / folder
+
+
+@pytest.mark.parametrize(
+    "file", ["AX/diagnostic.tsv", "diagnostic/diagnostic.tsv", "AX/AX.tsv", "AX.tsv"]
+)
+def test_diagnostics_are_found_in_each_archive_and_named_if_missing(tmp_path, file):
+    mnli = glue.GLUE["mnli"]
+    folder = tmp_path / "MNLI"
+    folder.mkdir()
+    found, [missing] = mnli.find_diagnostics(folder)
+    assert not found
+    assert missing.startswith("AX is not predicted: there is no AX/diagnostic.tsv or ")
+    assert missing.endswith(f"in {tmp_path}.")
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    found, missing = mnli.find_diagnostics(folder)
+    assert not missing and (folder / found["AX"]).samefile(tmp_path / file)
+    # A folder beside the diagnostics is not the task's.
+    with pytest.raises(FileNotFoundError, match="neither MNLI/"):
+        glue.task_folder(tmp_path / "MNLI", "mnli")

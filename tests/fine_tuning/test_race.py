@@ -183,6 +183,21 @@ def test_an_id_that_stands_twice_is_an_error(tmp_path):
         read_jsonl(path)
 
 
+@pytest.mark.parametrize("own_id", [["a"], {"n": 1}, True])
+def test_an_id_of_a_line_is_text_or_a_number(tmp_path, own_id):
+    path = write_lines(tmp_path / "a.jsonl", {"id": own_id})
+    with pytest.raises(ValueError, match="line 1: 'id' must be text or a number"):
+        read_jsonl(path)
+    path = write_lines(tmp_path / "b.jsonl", {"id": 7})
+    assert [question.question_id for question in read_jsonl(path)] == ["7"]
+
+
+def test_lines_of_white_space_are_skipped(tmp_path):
+    path = write_lines(tmp_path / "a.jsonl", {"id": "a"}, {"id": "b"})
+    path.write_text(path.read_text().replace("\n", "\n   \n\u00a0\n"), "utf-8")
+    assert [question.question_id for question in read_jsonl(path)] == ["a", "b"]
+
+
 @pytest.mark.parametrize("missing", ["article", "question", "options"])
 def test_a_line_that_lacks_something_is_named(tmp_path, missing):
     path = write_lines(tmp_path / "own.jsonl", {}, {"id": "b", missing: None})

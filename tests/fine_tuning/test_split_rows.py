@@ -33,7 +33,7 @@ def test_rows_of_a_table_have_a_length_of_their_task(tmp_path, conversion):
 def test_questions_without_an_answer_to_learn_make_no_training_row(
     tmp_path, conversion
 ):
-    questions = [question("a", "worda", [("x", 0)]), question("b", "b", [("awful", 7)])]
+    questions = [question("a", "worda", [("x", 0)]), question("b", "", [("awful", 7)])]
     path = write_squad(tmp_path / "a.json", [("lovely awful", questions)])
     file = squad.read_squad(path)
     for name, count in (("train", 1), ("dev", 2)):
@@ -41,6 +41,23 @@ def test_questions_without_an_answer_to_learn_make_no_training_row(
         assert rows.total_rows == report.windows == count
         assert report.questions == 2 and report.lost_answers == ["a"]
         assert split_rows.warnings_of(name, rows) == []
+
+
+def test_unknown_tokens_and_inexact_answers_of_squad_are_warned_of(
+    tmp_path, conversion
+):
+    questions = [question("a", "worda", [("wful", 8)]), question("b", "x", [("q", 15)])]
+    path = write_squad(tmp_path / "a.json", [("lovely awful q", questions)])
+    file = squad.read_squad(path)
+    rows, report = split_rows.of_squad("dev", file, Squad(False), conversion)
+    assert report.inexact_answers == ["a"] and report.moved_answers == ["b"]
+    unknown, inexact = split_rows.warnings_of("dev", rows)
+    # "q" in the paragraph and "x", of five tokens.
+    assert unknown == (
+        "40.0% of the tokens of dev are unknown to the vocabulary: check the language "
+        "and casing of the text."
+    )
+    assert inexact.startswith("50.0% of the questions of dev have an answer that does")
 
 
 def test_question_files_are_read_once_and_counted(tmp_path, monkeypatch):

@@ -99,6 +99,11 @@ def broken(**changes):
         (broken(question=None), "question 'x': 'question' must be a string"),
         (broken(answers="Paris"), "question 'x': 'answers' must be a list"),
         (broken(answers=[{"text": "Paris"}]), "'answer_start' must be a whole number"),
+        (
+            broken(answers=[{"text": "Paris", "answer_start": True}]),
+            "'answer_start' must be a whole number. Received True",
+        ),
+        (broken(question=["Who?"]), "question 'x': 'question' must be a string"),
         (broken(answers=["Paris"]), "question 'x': 'text' must be a string"),
         (broken(is_impossible="no"), "must be true or false. Received 'no'"),
         (broken(is_impossible=True), "question 'x': is_impossible, but it has answers"),

@@ -1,5 +1,6 @@
 """Windows of paragraphs; answers through offsets and back."""
 
+import tracemalloc
 import unicodedata
 
 import numpy as np
@@ -63,9 +64,11 @@ def test_gold_answers_are_found_again_letter_for_letter(
         tokenized = squad_windows.TokenizedParagraph(each.text, tokenizer)
         for question in each.questions:
             [answer] = question.answers
-            pieces = squad_windows.find_answer(tokenized, question)
+            pieces, is_exact = squad_windows.find_answer(tokenized, question)
             text = text_of(tokenized, pieces)
-            found += text == answer.text
+            assert tokenized.text_of(pieces) == text
+            assert is_exact == (text == answer.text)
+            found += is_exact
             assert answer.text in text
             place = answer.start, answer.start + len(answer.text)
             assert text == answer.text or ends_inside_a_token(tokenized, place)
@@ -73,6 +76,7 @@ def test_gold_answers_are_found_again_letter_for_letter(
 
     _, report = convert(read.paragraphs, tokenizer)
     assert report.questions == 1190
+    assert len(report.inexact_answers) == 1190 - found
     assert not report.lost_answers and not report.moved_answers
 
 
@@ -249,6 +253,52 @@ def plain_windows(pieces, room, stride):
         ]
         best[piece] = scores.index(max(scores))
     return spans, best
+
+
+def test_windows_of_random_sizes_are_the_originals():
+    rng = np.random.default_rng(8)
+    for _ in range(300):
+        room = int(rng.integers(1, 19))
+        sizes = int(rng.integers(0, 90)), room, int(rng.integers(1, room + 5))
+        test_windows_and_maximum_context_are_the_originals(*sizes)
+
+
+def test_windows_of_a_book_take_memory_by_its_length():
+    tokens, room, stride = 600_000, 448, 128
+    tracemalloc.start()
+    windows = squad_windows.split_windows(tokens, room, stride)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    squad_windows.split_windows.cache_clear()
+    assert sum(is_max.sum() for _, is_max in windows) == tokens
+    # The windows hold each token 3.5 times, a byte each; the rest is two scores.
+    assert peak < 40 * tokens
+
+
+def test_rows_of_a_long_text_are_made_in_another_process(tokenizer, monkeypatch):
+    asked = paragraph(WORDS * 40, ("who sat", None, 0), ("what", None, 0))
+    settings = squad_windows.WindowSettings(61, 17, 9)
+    expected = squad_windows.rows_to_answer(asked, tokenizer, settings)
+    assert len(expected) > 20
+    monkeypatch.setattr(squad_windows, "_LONG_TEXT", 1000)
+    rows = squad_windows.rows_to_answer(asked, tokenizer, settings)
+    for row, wanted in zip(rows, expected, strict=True):
+        assert row.keys() == wanted.keys()
+        for name, value in row.items():
+            np.testing.assert_array_equal(value, wanted[name])
+
+
+def test_unknown_tokens_and_answers_off_the_borders_of_tokens_are_counted(tokenizer):
+    text = "the tide 漢字漢 rose"
+    start = text.index("字")
+    asked = [("who", "tide", 4), ("漢", "字", start), ("a", "漢字漢 rose", start - 1)]
+    rows, report = convert([paragraph(text, *asked)], tokenizer)
+    assert report.inexact_answers == ["1"]
+    assert "1 answers off the borders of tokens (1)" in str(report)
+    unknown = tokenizer.unk_id
+    counted = [tokenizer.encode(each) for each in (text, "who", "漢", "a")]
+    assert report.pieces == sum(map(len, counted)) and len(rows) == 3
+    assert report.unknown_pieces == sum(ids.count(unknown) for ids in counted) > 1
 
 
 @pytest.mark.parametrize(

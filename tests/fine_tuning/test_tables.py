@@ -1,5 +1,7 @@
 """Tables of text as people have them."""
 
+import csv
+
 import pytest
 
 from data_prep.fine_tuning import tables
@@ -46,6 +48,23 @@ def test_a_csv_value_may_hold_line_ends(tmp_path):
     assert example.text == "two\nlines"
 
 
+def test_a_csv_value_may_be_longer_than_the_csv_modules_limit(tmp_path):
+    limit = csv.field_size_limit()
+    long = "word " * 40_000
+    path = write(tmp_path / "a.csv", f'text,other,label\n"{long}",b,1\n')
+    [example] = tables.read_table(path, COLUMNS).examples
+    assert example.text == long and len(long) > limit
+    assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize("blank", ["", "   ", "\t", "\u00a0"])
+def test_a_line_of_white_space_is_no_row_of_a_jsonl_file(tmp_path, blank):
+    row = '{"text": "a", "other": "b", "label": "x"}'
+    path = write(tmp_path / "a.jsonl", f"{row}\n{blank}\n{row}\n{blank}")
+    table = tables.read_table(path, COLUMNS)
+    assert len(table.examples) == 2 and table.skipped_rows == 0
+
+
 def test_other_characters_that_end_lines_are_text(tmp_path):
     content = "text\tother\tlabel\na\u2028b\x0bc\x85\tq\t1\n"
     [example] = tables.read_table(write(tmp_path / "a.tsv", content), COLUMNS).examples
@@ -68,6 +87,24 @@ BAD = {
         "[" * 100_000 + '\n{"text":"a","other":"","label":1}',
         "line 1",
         "not JSON",
+    ),
+    "text_list.jsonl": (
+        '{"text": ["a", "b"], "other": "b", "label": 1}\n'
+        '{"text": "a", "other": "b", "label": 1}\n',
+        "line 1",
+        r"the text column 'text' holds a list, \['a', 'b'\]",
+    ),
+    "label_object.jsonl": (
+        '{"text": "a", "other": "b", "label": 1}\n'
+        '{"text": "a", "other": "b", "label": {"name": "x"}}\n',
+        "line 2",
+        "the label column 'label' holds an object",
+    ),
+    "pair_list.jsonl": (
+        '{"text": "a", "other": [], "label": true}\n'
+        '{"text": "a", "other": "b", "label": true}\n',
+        "line 1",
+        "the second text column 'other' holds a list",
     ),
     "list.jsonl": ('["a"]\n{"text":"a","other":"","label":1}', "line 1", "object"),
 }
@@ -119,6 +156,10 @@ def test_unknown_labels_and_words_for_numbers_are_named(tmp_path):
     with pytest.raises(ValueError, match="line 3: the label 'x' is not a number"):
         tables.label_values(examples, None)
     assert tables.label_values(examples, ["x", "1.5"]) == [1, 0]
+    # A model that was trained on " x" as a class of its own keeps it.
+    spaced = [tables.Example("", "", None, label, "") for label in ("x", " x", "x ")]
+    assert tables.label_values(spaced, [" x", "x"]) == [1, 0, 1]
+    assert tables.count_respelled(spaced) == 2
     assert tables.label_values(examples[:1], None) == [1.5]
 
 
@@ -126,6 +167,10 @@ def test_labels_to_learn_are_sorted_and_at_least_two(tmp_path):
     path = write(tmp_path / "a.tsv", "text\tother\tlabel\na\t\tz\na\t\tb\na\t\tz\n")
     assert tables.read_labels(path, COLUMNS) == ["b", "z"]
     path = write(tmp_path / "b.tsv", "text\tother\tlabel\na\t\tz\n")
+    with pytest.raises(ValueError, match="one label only, 'z'"):
+        tables.read_labels(path, COLUMNS)
+    # Of labels that differ in white space alone one is left.
+    path = write(tmp_path / "d.tsv", "text\tother\tlabel\na\t\tz\na\t\t z \n")
     with pytest.raises(ValueError, match="one label only, 'z'"):
         tables.read_labels(path, COLUMNS)
     content = '{"text": "a", "other": "", "label": "x\\ty"}\n' * 1

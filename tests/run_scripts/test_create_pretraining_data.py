@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from albert_tf.files import sha256
+from data_prep.parallel import default_count
 from helpers.paths import ROOT
+from helpers.scripts import succeed
 
 
 @pytest.fixture
@@ -134,6 +136,24 @@ def test_random_next_sentence_is_nsp(spm_model_file, tmp_path):
     done = make(spm_model_file, STORY, tmp_path, "--random_next_sentence")
     assert done.returncode == 0, done.stderr
     assert set(report_of(tmp_path)["pair_labels"]) == {"next", "random"}
+
+
+def test_no_more_workers_than_processors_are_started(tmp_path, spm_model_file, caplog):
+    (tmp_path / "text.txt").write_text(STORY)
+    arguments = [
+        "--input_file=text.txt",
+        f"--spm_model_file={spm_model_file}",
+        "--output_file=rows.tfrecord",
+        "--dry_run",
+    ]
+    name, count = "create_pretraining_data.py", default_count()
+    succeed(name, *arguments, f"--num_workers={count}", cwd=tmp_path)
+    assert "processes are started" not in caplog.text
+    succeed(name, *arguments, f"--num_workers={count + 300}", cwd=tmp_path)
+    assert (
+        f"--num_workers={count + 300}: this process may use {count} processors, so "
+        f"{count} processes are started." in caplog.text
+    )
 
 
 def test_a_line_of_50_mb_is_read(spm_model_file, tmp_path):

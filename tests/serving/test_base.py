@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.serving.base import ServedModel
+from albert_tf.serving.base import IDS, ServedModel
 from helpers import scripts
 from helpers.served_models import export_folder, python_answer, signature
 
@@ -95,12 +95,12 @@ def test_a_loaded_model_saved_again_answers_the_same(pair_model, tmp_path):
 
 # All of them are in TensorFlow 2.4.
 _OLD_OPERATIONS = """
-    AddV2 All ArgMax Assert BiasAdd Cast ConcatV2 Const Einsum Erf Exp ExpandDims
-    GatherV2 Greater GreaterEqual Identity IdentityN Less LessEqual LogSoftmax MatMul
-    Maximum Mean Minimum Mul NoOp OneHot Pack PadV2 ParseExampleV2 PartitionedCall
-    Placeholder RaggedTensorToTensor Range ReadVariableOp Relu Reshape ResourceGather
-    Rsqrt SelectV2 Shape Softmax Split Square StatefulPartitionedCall StridedSlice Sub
-    Sum Tanh Tile TopKV2 Transpose ZerosLike
+    AddV2 All ArgMax Assert BiasAdd Cast ConcatV2 Const Einsum EnsureShape Equal Erf Exp
+    ExpandDims GatherV2 Greater GreaterEqual Identity IdentityN Less LessEqual
+    LogSoftmax LogicalAnd LogicalOr MatMul Max Maximum Mean Min Minimum Mul NoOp OneHot
+    Pack PadV2 ParseExampleV2 PartitionedCall Placeholder RaggedTensorToTensor Range
+    ReadVariableOp Relu Reshape ResourceGather Rsqrt SelectV2 Shape Softmax Split Square
+    StatefulPartitionedCall StridedSlice Sub Sum Tanh Tile TopKV2 Transpose ZerosLike
 """
 OLD_OPERATIONS = set(_OLD_OPERATIONS.split())
 
@@ -118,6 +118,59 @@ def test_an_old_server_knows_all_operations_but_those_of_text(pair_model):
     for name in ("ids", "ids_int64", "examples"):
         assert operations(signatures[name]) <= OLD_OPERATIONS
     assert not operations(signatures["text"]) <= OLD_OPERATIONS
+
+
+def example(**features):
+    made = tf.train.Example()
+    for name, values in features.items():
+        made.features.feature[name].int64_list.value.extend(values)
+    return made.SerializeToString()
+
+
+def test_empty_batches_get_empty_answers(pair_model):
+    signatures = tf.saved_model.load(str(pair_model[1])).signatures
+    texts = tf.constant([], tf.string)
+    answers = [
+        signatures["text"](text=texts, text_pair=texts),
+        signatures["examples"](examples=texts),
+        *(
+            signatures[name](**dict.fromkeys(IDS, tf.zeros([0, 4], dtype)))
+            for name, dtype in (("ids", tf.int32), ("ids_int64", tf.int64))
+        ),
+    ]
+    for answer in answers:
+        assert answer["probabilities"].shape == [0, 3]
+        assert answer["label"].shape == [0]
+
+
+@pytest.mark.parametrize(
+    ("features", "rule"),
+    [
+        ({}, "must have input_ids"),
+        ({"input_ids": [2, 3], "input_mask": [1]}, "must be as long or missing"),
+        ({"input_ids": [2, 3], "segment_ids": [0, 1, 1]}, "must be as long or missing"),
+        ({"input_ids": [2, 2**32 + 5]}, "must be below vocab_size, 27"),
+        ({"input_ids": [2, 3], "segment_ids": [0, 2]}, "below type_vocab_size, 2"),
+        ({"input_ids": [2] * 25}, "longer than max_position_embeddings"),
+    ],
+)
+def test_examples_that_cannot_be_answered_are_refused(pair_model, features, rule):
+    examples = signature(pair_model[1], "examples")
+    serialized = [example(input_ids=[2, 3, 4]), example(**features)]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rule):
+        examples(examples=tf.constant(serialized))
+
+
+def test_texts_of_another_shape_are_refused(pair_model):
+    text = signature(pair_model[1])
+    for shape in ([3, 2], [3, 1], [3, 2, 1], []):
+        texts = tf.fill(shape, "lovely")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="expected shape"):
+            text(text=texts, text_pair=texts)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"as many rows.*\[2\] \[1\]"
+    ):
+        text(text=tf.fill([2], "a"), text_pair=tf.fill([1], "a"))
 
 
 def test_ids_out_of_the_vocabulary_are_refused(pair_model):

@@ -141,3 +141,15 @@ def test_input_that_is_too_long_is_refused_with_the_reason(encoder_export):
     words = "longer than max_position_embeddings"
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
         serve(encoder_export, inputs)
+
+
+def test_empty_batches_get_empty_answers(encoder_export):
+    signatures = tf.saved_model.load(str(encoder_export)).signatures
+    inputs = random_inputs((1, 5))
+    answers = [
+        signatures["ids"](**{n: tf.constant(v[:0]) for n, v in inputs.items()}),
+        signatures["examples"](examples=tf.constant([], tf.string)),
+    ]
+    for answer in answers:
+        assert answer["pooled_output"].shape == [0, CONFIG.hidden_size]
+        assert len(answer["sequence_output"]) == len(answer["mean_output"]) == 0

@@ -118,3 +118,66 @@ def test_signatures_take_the_requests_that_warm_a_server_up(served):
         assert signatures[name](**inputs)["probabilities"].shape[1] == 2
         taken.add(name)
     assert taken == {"serving_default", "examples", "text"}
+
+
+def choice_example(ids, lengths, segments=None, segment_lengths=None):
+    made = tf.train.Example()
+    features = {
+        "input_ids": ids,
+        "input_ids_lengths": lengths,
+        "segment_ids": [0] * len(ids) if segments is None else segments,
+        "segment_ids_lengths": lengths if segment_lengths is None else segment_lengths,
+    }
+    for name, values in features.items():
+        made.features.feature[name].int64_list.value.extend(values)
+    return made.SerializeToString()
+
+
+def test_empty_batches_get_empty_answers(served):
+    signatures = served[2]
+    texts = tf.constant([], tf.string)
+    ids = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), tf.zeros([0, 2, 4]))
+    ids = {name: tf.cast(values, tf.int32) for name, values in ids.items()}
+    options = tf.zeros([0, 2], tf.string)
+    for answer in (
+        signatures["text"](article=texts, question=texts, options=options),
+        signatures["examples"](examples=texts),
+        signatures["ids"](**ids),
+    ):
+        assert answer["choice"].shape == [0] and len(answer["probabilities"]) == 0
+
+
+def test_examples_that_cannot_be_answered_are_refused(served):
+    examples = served[2]["examples"]
+    good = choice_example([2, 3, 4, 2, 5], [3, 2])
+    answer = examples(examples=tf.constant([good, choice_example([2], [1])]))
+    assert answer["probabilities"].shape == [2, 2]
+    assert answer["probabilities"].numpy()[1].tolist() == [1, 0]
+    for bad, rule in (
+        (choice_example([], []), "A question must have an option"),
+        (choice_example([2, 3], [1, 1], [0, 0], [2]), "which must be equal"),
+        (choice_example([2, 3], [1, 1], [], []), "which must be equal"),
+        (choice_example([2, 3], [1, 2]), "RaggedTensor|partition|splits|lengths"),
+        (choice_example([2, 2**32 + 5], [1, 1]), "must be below vocab_size"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=rule):
+            examples(examples=tf.constant([good, bad]))
+
+
+def test_questions_without_options_and_of_another_shape_are_refused(served):
+    def ask(options, rows=2):
+        texts = tf.fill([rows], "worda")
+        return served[2]["text"](
+            article=texts, question=texts, options=tf.constant(options)
+        )
+
+    assert ask([["lovely", ""], ["awful", "worda"]])["choice"].shape == [2]
+    for options, rule in (
+        ([["lovely", "worda"], ["", ""]], "A question must have an option"),
+        (np.zeros([2, 0], "S1"), "A question must have an option"),
+        ([["lovely", "worda"]], "article and options must have as many rows"),
+        (["lovely", "worda"], "expected shape"),
+        ([[["lovely"], ["worda"]]] * 2, "expected shape"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=rule):
+            ask(options)

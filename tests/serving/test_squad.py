@@ -309,3 +309,28 @@ def test_signatures_take_the_requests_that_warm_a_server_up(served):
         assert {len(value) for value in answer.values()} == {rows}
         taken.add(name)
     assert taken == {"serving_default", "examples", "text"}
+
+
+def test_requests_get_as_many_answers_or_are_refused(served):
+    *_, signatures, _ = served
+    none = tf.constant([], tf.string)
+    ids = {
+        name: tf.zeros([0, 4], tf.int32)
+        for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    for answer in (
+        signatures["text"](question=none, context=none),
+        signatures["examples"](examples=none),
+        signatures["ids"](**ids),
+    ):
+        assert {len(value) for value in answer.values()} == {0}
+    text = signatures["text"]
+    for shape in ([3, 2], [3, 1], []):
+        texts = tf.fill(shape, "worda")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="expected shape"):
+            text(question=texts, context=texts)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="question and context"):
+        text(question=tf.fill([3], "worda"), context=tf.fill([2], "worda"))
+    row = {name: tf.constant([[2, 1, 1]]) for name in ids}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="segment_ids must"):
+        signatures["ids"](**{**row, "input_mask": tf.ones([1, 3], tf.int32)})

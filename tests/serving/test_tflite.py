@@ -22,6 +22,15 @@ def test_tflite_gives_the_models_numbers(pair_model, tmp_path):
         name: np.full((1, 11), value, np.int32)
         for name, value in {"input_ids": 6, "input_mask": 1, "segment_ids": 0}.items()
     }
+    for name, value in (
+        ("input_ids", 27),
+        ("input_ids", -1),
+        ("input_mask", 2),
+        ("segment_ids", 2),
+        ("segment_ids", -1),
+    ):
+        with pytest.raises(RuntimeError, match="index out of bounds"):
+            runner(**{**row, name: np.full((1, 11), value, np.int32)})
     served = signature(pair_model[1], "ids")(
         **{n: tf.constant(v) for n, v in row.items()}
     )

@@ -1,12 +1,19 @@
 """Official scores of answers, and the thresholds best for a file."""
 
+import json
 import math
 
 import pytest
 from official.nlp.tools import squad_evaluate_v2_0
 
+from albert_tf.task_config import Squad
 from albert_tf.tasks import answers
-from albert_tf.tasks.answer_metrics import best_thresholds, score_v1, score_v2
+from albert_tf.tasks.answer_metrics import (
+    QuestionSet,
+    best_thresholds,
+    score_v1,
+    score_v2,
+)
 from data_prep.fine_tuning import squad
 
 GOLDS = {"a": ["the Tide", "tide"], "b": ["sailor sat"], "c": [], "d": []}
@@ -76,7 +83,27 @@ def test_only_unanswerable_questions_with_negative_scores_score_100():
     golds = {question: [] for question in GOLDS}
     null_scores = {question: -3.0 for question in GOLDS}
     best = best_thresholds(golds, TEXTS, null_scores)
-    assert best["best_f1"] == 100.0 and best["best_f1_thresh"] == -math.inf
+    assert best["best_f1"] == 100.0 and best["best_f1_thresh"] == -3.0
+    assert not answers.is_answered(-3.0, best["best_f1_thresh"])
+
+
+@pytest.mark.parametrize("answerable", [True, False])
+def test_thresholds_are_finite_where_one_side_is_empty(answerable):
+    null_scores = {"a": -2.5, "b": 7.0}
+    golds = {question: ["rain"] if answerable else [] for question in null_scores}
+    texts = dict.fromkeys(null_scores, "rain")
+    best = best_thresholds(golds, texts, null_scores)
+    json.dumps(best, allow_nan=False)
+    for name in ("best_exact_thresh", "best_f1_thresh"):
+        for score in null_scores.values():
+            assert answers.is_answered(score, best[name]) == answerable
+    questions = QuestionSet([], {}, golds, Squad(True))
+    candidate = answers.Candidate("rain", 0, 4, 0.0, 1.0)
+    found = answers.Proposals(
+        {key: [candidate] for key in null_scores}, null_scores, {}
+    )
+    # For other files all of them, or none, are answered.
+    assert questions.tune(found) == (math.inf if answerable else -math.inf)
 
 
 def test_best_scores_are_the_official_scripts_where_no_scores_are_equal(shared_data):

@@ -272,3 +272,17 @@ def test_models_that_do_not_fit_together_are_refused():
 def test_rules_are_checked():
     with pytest.raises(ValueError, match=r"n_best_size must be at least 1\."):
         Squad(True, n_best_size=0)
+
+
+def test_a_finite_threshold_decides_as_an_infinite_one():
+    rng = np.random.default_rng(4)
+    for count in (1, 2, 9):
+        scores = rng.normal(0, 50, count).astype(np.float32).tolist()
+        for threshold in (-math.inf, math.inf):
+            finite = answers.finite_threshold(threshold, [*scores, math.nan])
+            assert math.isfinite(finite)
+            for score in scores:
+                decided = answers.is_answered(score, finite)
+                assert decided == answers.is_answered(score, threshold)
+    assert answers.finite_threshold(0.25, [1.0]) == 0.25
+    assert answers.finite_threshold(math.inf, [math.nan]) == 0.0

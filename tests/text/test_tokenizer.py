@@ -78,6 +78,38 @@ def test_offsets_find_an_answer_again(spm_model_file, text, answer, strip_accent
     assert text[inside[0][0] : inside[-1][1]] == answer
 
 
+SILENT = [
+    # Greek and Latin signs that stand for themselves and are cleaned to a space.
+    ("ο Λουδοβίκος ΙΔ΄ και", "ΙΔ΄"),
+    ("ΙΔ΄", "ΙΔ΄"),
+    ("(ΙΔ΄)", "ΙΔ΄"),
+    ("το ᾿Ρίον", "᾿Ρίον"),
+    ("rat´¨ sea", "rat´¨"),
+    ("rat΄\u0301\u0308΄, sea", "rat΄\u0301\u0308΄"),
+    # At the beginning of a word they belong to it, else to the token before them.
+    ("\u0301rat sea", "\u0301rat"),
+    ("rat΄sea", "sea"),
+    ("΄΄rat", "΄΄rat"),
+    # On their own they belong to nothing, and what is invisible never does.
+    ("rat ΄ sea", "rat"),
+    ("rat ΄ sea", "sea"),
+    ("\u202brat\u202c\u200b sea", "rat"),
+]
+
+
+def test_an_answer_comes_back_with_signs_that_cleaning_drops(tokenizer):
+    texts = [text for text, _ in SILENT]
+    graph = tokenizer.graph_tokenizer().encode_with_offsets(texts)
+    starts, ends = (each.to_list() for each in graph[1:])
+    for place, (text, answer) in enumerate(SILENT):
+        _, offsets = tokenizer.encode_with_offsets(text)
+        begin = text.index(answer)
+        stop = begin + len(answer)
+        inside = [(s, e) for s, e in offsets if s < e and e > begin and s < stop]
+        assert text[inside[0][0] : inside[-1][1]] == answer
+        assert list(zip(starts[place], ends[place], strict=True)) == offsets
+
+
 def assert_offsets_hold(tokenizer: AlbertTokenizer, text: str):
     ids, offsets = tokenizer.encode_with_offsets(text)
     pieces = tokenizer.tokenize(text)

@@ -30,6 +30,28 @@ def closed_port():
         return one.getsockname()[1]
 
 
+def test_a_worker_says_that_it_listens_on_all_interfaces(monkeypatch, capsys):
+    # TensorFlow's server does so whatever its address is.
+    server = tf.distribute.Server.create_local_server(start=False)
+    port = int(server.target.rpartition(":")[2])
+    server.start()
+    with open("/proc/net/tcp") as table, open("/proc/net/tcp6") as table6:
+        addresses = [line.split()[1] for line in (*table, *table6)]
+    listening = [a for a in addresses if a.endswith(f":{port:04X}")]
+    assert any(set(address.rpartition(":")[0]) == {"0"} for address in listening)
+
+    def stop(*_):
+        raise OSError("enough")
+
+    monkeypatch.setattr(cluster, "wait_for_workers", stop)
+    jobs = {"worker": ["10.0.0.1:2222", "10.0.0.2:2223"]}
+    with pytest.raises(OSError, match="enough"):
+        cluster.join_workers(jobs, "worker", 1)
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("This worker listens on port 2223 of all network interfaces")
+    assert "a firewall or a private network" in line
+
+
 def test_a_tpu_name_that_nobody_knows_is_named():
     with pytest.raises(
         ValueError, match=r"TPU 'no-such-tpu' is not found .* --tpu_zone"

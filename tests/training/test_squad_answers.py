@@ -62,6 +62,20 @@ def test_answers_are_written_under_the_threshold_and_scored(tmp_path, capsys):
     assert everything["scores"]["f1"] == 50 and everything["threshold"] == "inf"
 
 
+def test_answers_that_are_all_empty_are_said(tmp_path, capsys):
+    found = proposals({"a": -2.0, "b": 3.0})
+    write(tmp_path, found, Squad(True, threshold=1.0))
+    assert "WARNING" not in capsys.readouterr().out
+    write(tmp_path, found, Squad(True, threshold=-math.inf))
+    warning = f"WARNING: every answer in {tmp_path / 'predictions.json'} is empty: "
+    said = capsys.readouterr().out
+    assert f"{warning}no null score is below the threshold -inf;" in said
+    none = Proposals({"a": [], "b": []}, None, {"a": "no valid span", "b": "empty"})
+    write(tmp_path, none, Squad(False))
+    said = capsys.readouterr().out
+    assert f"{warning}the model has found none (empty or no valid span);" in said
+
+
 def test_a_threshold_is_tuned_for_the_best_f1():
     task_config = Squad(True, threshold=9.0)
     questions = squad_answers.question_set(Questions(), task_config)
