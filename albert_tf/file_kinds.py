@@ -16,6 +16,7 @@ _SIGNATURES = {
     # The first token: a message that holds a string, then a score or a kind.
     "a SentencePiece model": re.compile(rb"\n.\n(?:.{2,64}?)[\x15\x18]", re.DOTALL),
 }
+_NUMBER = re.compile(rb"-?[0-9.]+(e-?[0-9]+)?|nan")
 # Endings of names -> what such files hold.
 _SUFFIXES = {
     ".csv": "a table",
@@ -52,8 +53,8 @@ def check_replaceable(path: str | os.PathLike[str], content: bytes) -> None:
     """Checks that a file is missing, empty, or of the kind that is to replace it.
 
     Binary files must have the same signature. A JSON object must share a key with the
-    new one, or both must map names to values of one type. Other text must begin with
-    the same two cells of a table.
+    new one, or both must map names to values of one type. Tables must begin with the
+    same two cells, or both hold nothing but numbers below their header.
 
     Args:
       path: the file.
@@ -87,7 +88,7 @@ def _is_same_kind(path: str | os.PathLike[str], content: bytes) -> bool:
             return kind == _signature(head)
         new = _parse(content)
         if new is None:
-            return _first_cells(content) == _first_cells(head)
+            return _are_alike_tables(head, content)
         return _is_alike(_parse(head + file.read()), new)
 
 
@@ -121,6 +122,14 @@ def _plain_type(value: Any) -> type:
     return float if is_number else type(value)
 
 
-def _first_cells(content: bytes) -> list[bytes]:
-    first_line = content[:_HEAD_BYTES].split(b"\n", 1)[0].rstrip(b"\r")
-    return re.split(rb"[\t,]", first_line)[:2]
+def _are_alike_tables(old: bytes, new: bytes) -> bool:
+    rows = [_first_rows(content) for content in (old, new)]
+    if rows[0][0][:2] == rows[1][0][:2]:
+        return True
+    return all(len(row) > 1 and all(map(_NUMBER.fullmatch, row[1])) for row in rows)
+
+
+def _first_rows(content: bytes) -> list[list[bytes]]:
+    """The cells of the first two lines."""
+    lines = content[:_HEAD_BYTES].splitlines()[:2] or [b""]
+    return [re.split(rb"[\t,]", line) for line in lines]

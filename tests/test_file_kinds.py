@@ -37,6 +37,7 @@ KINDS = {
     "lists": (as_json({"l1": [{}]}), as_json({"l3": []})),
     "table": (b"index\tprediction\n1\tyes\n", b"index\tprediction\r\n"),
     "csv": (b"checkpoint,layer,l2\na,1,2\n", b"checkpoint,layer,cosine\n"),
+    "numbers": (b"bad\tgood\n0.5\t5e-01\n", b"value\n-7.25\n"),
     "text": (b"It rains.\n", b"The cat sat.\n"),
 }
 
