@@ -20,7 +20,7 @@ def main():
     from albert_tf.checkpoints import convert, model_dir, output_folders
     from albert_tf.config import AlbertConfig
 
-    config = vocabulary = None
+    config = vocabulary = old_vocabulary = None
     if FLAGS.albert_config_file:
         config = AlbertConfig.from_json(FLAGS.albert_config_file)
     source = output_folders.locate_best(FLAGS["from"].value)
@@ -28,6 +28,10 @@ def main():
     cleaning = (FLAGS.do_lower_case, FLAGS.strip_accents)
     if file or cleaning != (None, None):
         vocabulary = model_dir.read_vocabulary(source, file, *cleaning)
+    if FLAGS.old_vocabulary:
+        if not FLAGS.resize_vocabulary:
+            raise flags.Error("--old_vocabulary is for --resize_vocabulary.")
+        old_vocabulary = model_dir.read_vocabulary(source, FLAGS.old_vocabulary)
     results = convert.convert(
         convert.Conversion(
             source=source,
@@ -38,6 +42,7 @@ def main():
             strict=FLAGS.strict,
             multiple_choice=FLAGS.multiple_choice,
             vocab_size=FLAGS.resize_vocabulary,
+            old_vocabulary=old_vocabulary,
             seed=FLAGS.random_seed,
         )
     )
@@ -90,6 +95,12 @@ if __name__ == "__main__":
         None,
         "Number of rows that the embeddings and the masked-LM head's bias grow to.",
         lower_bound=1,
+    )
+    flags.DEFINE_string(
+        "old_vocabulary",
+        None,
+        "With --resize_vocabulary: the vocabulary that the model was trained with, "
+        "which the new one must extend. Default: the one next to the weights.",
     )
     common_flags.define_tokenizer_flags(cleaning=None)
     common_flags.define_random_seed_flag("Of new rows, and weights that start fresh.")

@@ -37,7 +37,7 @@ COLUMNS = ("checkpoint", "layer", "l2_distance", "cosine_degrees")
 def read_batches(tokenizer: AlbertTokenizer) -> list[dict[str, np.ndarray]]:
     """The first rows of the text in batches; a row has tokens of one document."""
     special = {n: getattr(tokenizer, n) for n in ("cls_id", "sep_id", "pad_id")}
-    width = FLAGS.max_seq_length - 2
+    width = FLAGS.max_seq_length - packing.SPECIAL_TOKENS_OF_SINGLE
     rows = []
     paths = expand_inputs(FLAGS.input_file)
     for document in read_documents(paths, fields.read(ReadingConfig)):
@@ -57,21 +57,28 @@ def _batches(rows: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
     return [{k: np.stack([r[k] for r in group]) for k in group[0]} for group in groups]
 
 
-def load_encoder(path: str, vocab_size: int) -> "AlbertEncoder":
+def load_encoder(path: str, tokenizer: AlbertTokenizer) -> "AlbertEncoder":
     """The encoder of a checkpoint, with the configuration next to it.
 
     Raises:
-      ValueError: its vocabulary has another size.
+      ValueError: it has another vocabulary, or reads shorter rows.
     """
     from albert_tf.checkpoints import model_dir
     from albert_tf.checkpoints.load import HEADS, load_weights
+    from albert_tf.checkpoints.tokenizer_check import check_tokenizer
     from albert_tf.model.encoder import AlbertEncoder
 
     config = model_dir.require_config(path)
-    if config.vocab_size != vocab_size:
+    if config.vocab_size != tokenizer.vocab_size:
         raise ValueError(
-            f"{path} has {config.vocab_size} tokens, the vocabulary {vocab_size}: "
-            "give the vocabulary that it was trained with."
+            f"{path} has {config.vocab_size} tokens, the vocabulary "
+            f"{tokenizer.vocab_size}: give the vocabulary that it was trained with."
+        )
+    check_tokenizer(path, tokenizer.metadata(), "the vocabulary given has")
+    if FLAGS.max_seq_length > config.max_position_embeddings:
+        raise ValueError(
+            f"{path} reads at most {config.max_position_embeddings} tokens. Received "
+            f"--max_seq_length={FLAGS.max_seq_length}: lower it."
         )
     encoder = AlbertEncoder(config, seed=0)
     load_weights(encoder, path, unused_ok=HEADS)
@@ -98,13 +105,18 @@ def draw(results: Mapping[str, "LayerSimilarity"]) -> bytes:
 def main() -> None:
     """Writes the CSV and the figure."""
     output = Path(FLAGS.output_file)
+    if FLAGS.max_seq_length <= packing.SPECIAL_TOKENS_OF_SINGLE:
+        raise flags.Error(
+            f"--max_seq_length must be above {packing.SPECIAL_TOKENS_OF_SINGLE}, the "
+            f"special tokens of a row. Received {FLAGS.max_seq_length}."
+        )
     tokenizer = common_flags.make_tokenizer()
     batches = read_batches(tokenizer)
     from albert_tf.analysis.layer_similarity import layer_similarity
 
     results = {}
     for path in FLAGS.checkpoints:
-        encoder = load_encoder(path, tokenizer.vocab_size)
+        encoder = load_encoder(path, tokenizer)
         bar = tqdm(batches, desc=path, unit="batch", disable=None)
         results[path] = layer_similarity(encoder, bar)
     text = io.StringIO()

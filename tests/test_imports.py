@@ -12,7 +12,7 @@ from helpers.paths import ROOT
 
 # A package imports packages of lower floors only; those of one floor are apart.
 FLOORS = (
-    {"files"},
+    {"field_rules", "files"},
     {"config", "task_config"},
     {"text"},
     {"records", "model"},
@@ -22,7 +22,7 @@ FLOORS = (
 )
 # Old paths of modules that users import.
 OLD_PATHS = {"encoder", "models", "optimization", "packing", "tokenization"}
-FOR_DATA_PREP = {"files", "config", "task_config", "text", "records"}
+FOR_DATA_PREP = {"field_rules", "files", "config", "task_config", "text", "records"}
 DATA_PREP_FLOORS = (
     {"parallel"},
     {"corpus"},
@@ -41,7 +41,7 @@ OFFICIAL = (
 # Modules that import TensorFlow. Data workers are many processes, which load none of
 # them (about 700 MB each).
 WITH_TENSORFLOW = ("model", "tasks", "checkpoints", "training", "serving", "analysis")
-HEAVY_RECORDS = {"reader", "batches", "bucketing"}
+HEAVY_RECORDS = {"reader", "batches", "bucketing", "sampling"}
 
 FOLDERS = ("albert_tf", "data_prep", "run_scripts", "tests")
 # Packages of run_scripts, which are found since scripts start there.

@@ -6,6 +6,7 @@ predicted; the folder of several runs has those of the best run.
 
 import io
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +18,18 @@ from albert_tf.records.reader import read_strings
 from albert_tf.records.sidecar import RecordSet
 
 PREDICTIONS_FOLDER = "predictions"
+# Errors of reading a damaged file, which may claim any size.
+_DAMAGE = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    MemoryError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 # Name -> array, as `complete` makes them.
 Predictions = Mapping[str, np.ndarray]
@@ -83,8 +96,8 @@ def read(output_dir: Path, name: str) -> dict[str, np.ndarray]:
     try:
         with np.load(file) as arrays:
             return dict(arrays)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{file} is damaged ({error}): predict again.") from error
+    except _DAMAGE as error:
+        raise ValueError(f"{file} is damaged ({error!r}): predict again.") from error
 
 
 def _folders(output_dir: Path) -> list[Path]:

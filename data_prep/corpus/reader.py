@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import sentencex
 
+from albert_tf.files import RepeatedKeyError, parse_json
 from data_prep.corpus.files import (
     BAD_UTF8,
     BLOCK_BYTES,
@@ -302,7 +303,7 @@ def read_documents(
 def _json_text(line: str, number: int, source: Source) -> str | None:
     """Returns the text of a document; None if the line is bad and was counted."""
     try:
-        text = json.loads(line)["text"]
+        text = parse_json(line)["text"]
         if not isinstance(text, str):
             raise TypeError
         if is_unicode(text):
@@ -310,9 +311,11 @@ def _json_text(line: str, number: int, source: Source) -> str | None:
         problem = "half of a surrogate pair in the text"
     except json.JSONDecodeError as error:
         problem = f"not JSON ({error.msg} at column {error.colno})"
+    except RepeatedKeyError as error:
+        problem = str(error)
     except (TypeError, KeyError):
         problem = 'not an object with a string under "text"'
-    except (RecursionError, ValueError):
+    except ValueError:
         problem = "JSON that is nested too deep or has too long a number"
     source.reject(number, problem, BAD_JSON)
     return None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
+from flags.error_text import describe
 from flags.help import script_help
 
 FLAGS = flags.FLAGS
@@ -39,6 +40,7 @@ def run(main: Callable, words: str = "") -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         try:
+            _check_utf8(arguments)
             return FLAGS(arguments)
         except flags.Error as error:
             missing = re.findall(r"Flag (--\w+) must have a value", str(error))
@@ -72,21 +74,33 @@ def run(main: Callable, words: str = "") -> None:
     app.run(guarded, flags_parser=parse)
 
 
+def _check_utf8(arguments: list[str]) -> None:
+    """Raises flags.Error unless arguments are UTF-8, as TensorFlow and JSON need it."""
+    for argument in arguments[1:]:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise flags.Error(
+                f"Arguments must be UTF-8. Received {argument!r}: rename the file or "
+                "folder, or type it anew."
+            ) from None
+
+
 def _expected_errors() -> tuple[type[Exception], ...]:
     """Errors that are about values and files, not about the code."""
     tensorflow = sys.modules.get("tensorflow")
-    # Sizes that no machine can hold raise the last two.
+    # Sizes that no machine can hold raise the last three.
     return (
         ValueError,
         OSError,
         MemoryError,
         RecursionError,
+        OverflowError,
         *([tensorflow.errors.OpError] if tensorflow else []),
     )
 
 
 def _print_error(error: Exception | str) -> None:
-    """Prints an error in one line; one without a text by its kind."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    text = text.removeprefix("ERROR:: ")  # of absl, about --flagfile
-    print(f"ERROR: {text}", file=sys.stderr)
+    """Prints an error in one line; see `error_text.describe`."""
+    line = describe(error).encode("utf-8", "backslashreplace").decode()
+    print(f"ERROR: {line}", file=sys.stderr)

@@ -63,6 +63,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "multiple_choice",
         "strict",
         "resize_vocabulary",
+        "old_vocabulary",
     ),
     "Output": (
         "output_dir",

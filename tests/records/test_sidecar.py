@@ -124,7 +124,8 @@ def test_rows_made_otherwise_than_asked_are_refused_with_both_values(
 def test_files_that_were_not_made_together_are_refused(key, other, tmp_path):
     first = tiny.write_rows(tmp_path / "first", 2)
     second = tiny.write_rows(tmp_path / "second", 2, **{key: other})
-    mine = read_metadata(first)[key]
+    # A digest's beginning tells two apart.
+    mine = str(read_metadata(first)[key])[:12]
     with pytest.raises(ValueError, match=f"second.*first.*{key}.*{other}.*{mine}"):
         read_record_set([first, second], {})
 
