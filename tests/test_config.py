@@ -5,6 +5,7 @@ import json
 import pytest
 from conftest import ROOT
 
+from albert_tf.analysis.costs import parameter_counts
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from helpers import tiny
 
@@ -300,3 +301,37 @@ def test_a_model_that_shares_everything_can_be_unshared(attention, ffn):
 def test_a_model_with_groups_of_its_own_keeps_them_when_unshared():
     config = tiny.tiny_config(attention_groups=2)
     assert config.unshared() == config
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"ffn_groups": 4, "attention_groups": 2},
+        {"num_hidden_groups": 2, "inner_group_num": 2},
+        {"embedding_size": 12},
+    ],
+    ids=str,
+)
+def test_parameters_are_counted_as_the_model_has_them(changes):
+    config = tiny.tiny_config(**changes)
+    assert config.num_parameters == sum(parameter_counts(config).values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"max_position_embeddings": 10**12},
+            "at most 100,000,000,000 parameters.*6,0",
+        ),
+        ({"vocab_size": 10**10, "embedding_size": 12}, "at most 100,000,000,000"),
+        ({"inner_group_num": 10**10}, "at most 10,000. Received 40,000,000,000"),
+        ({"num_hidden_layers": 10**10}, "at most 10,000. Received 10,000,000,000"),
+        ({"embedding_size": 10**30}, r"below 2\*\*63. Received 1000"),
+    ],
+    ids=str,
+)
+def test_sizes_that_no_memory_holds_are_refused_with_the_count(changes, words):
+    with pytest.raises(ValueError, match=words):
+        tiny.tiny_config(**changes)

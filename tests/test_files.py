@@ -119,3 +119,29 @@ def test_a_shared_lock_lets_others_share_but_not_own(tmp_path):
 def test_json_for_people_has_the_asked_indentation():
     assert json.loads(files.json_bytes({"a": 1})) == {"a": 1}
     assert files.json_bytes({"a": 1}, indent=2) == b'{\n  "a": 1\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"a": 1, "b": {"c": 2, "d": 3, "c": 2}}', "has the key 'c' twice"),
+        ('{"a": 1, "a": 1}', "has the key 'a' twice"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+    ],
+)
+def test_json_that_no_writer_makes_is_refused_with_its_file(text, problem, tmp_path):
+    path = tmp_path / "values.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"values\.json is not .*{problem}"):
+        files.read_json(path)
+
+
+def test_paths_must_be_utf8():
+    files.require_utf8("ü")
+    with pytest.raises(ValueError, match=r"must be UTF-8.*udcff.*: rename"):
+        files.require_utf8(b"x\xff".decode("utf-8", "surrogateescape"))
+
+
+def test_digests_are_shortened_for_messages_and_other_values_are_not():
+    assert files.short_digest("ab" * 32) == "abababababab…"
+    assert files.short_digest("ab") == "ab" and files.short_digest(7) == 7

@@ -218,8 +218,7 @@ def _read_null_scores(
     scores = _read(file)
     for question in questions:
         score = scores.get(question)
-        is_number = isinstance(score, int | float) and not isinstance(score, bool)
-        if not is_number or math.isnan(score):
+        if type(score) is bool or not isinstance(score, int | float) or score != score:
             raise _damaged(file, f"question {question!r:.80} has {score!r:.80}")
     return scores
 

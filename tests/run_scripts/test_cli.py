@@ -12,6 +12,8 @@ def files(tmp_path_factory):
     """A folder of records and configurations, right and wrong."""
     folder = tmp_path_factory.mktemp("files")
     write_rows(folder / "rows.tfrecord", 5)
+    write_rows(folder / "unordered.tfrecord", 5, pair_objective="none")
+    write_rows(folder / "sop.tfrecord", 5, pair_objective="sop")
     tiny_config().to_json(folder / "tiny.json")
     tiny_config(max_position_embeddings=9).to_json(folder / "short.json")
     tiny_config(vocab_size=60).to_json(folder / "other.json")
@@ -39,7 +41,27 @@ PRETRAINING_ERRORS = {
     ),
     "no sidecar": (["--input_file=file"], 1, ["file.json"]),
     "other length": (["--max_seq_length=12"], 1, ["max_seq_length=10", "=12"]),
-    "too long": (["--albert_config_file=short.json"], 1, ["10 and 9"]),
+    "too long": (["--albert_config_file=short.json"], 1, ["10 of", "and 9"]),
+    "no sentence order": (
+        ["--input_file=unordered.tfrecord"],
+        1,
+        ["pair_objective=none", "--nosentence_order_loss"],
+    ),
+    "mixed objectives": (
+        ["--input_file=unordered.tfrecord,sop.tfrecord"],
+        1,
+        ["differ in pair_objective (sop and none)"],
+    ),
+    "other objective to evaluate": (
+        [
+            "--input_file=sop.tfrecord",
+            "--do_eval",
+            "--eval_input_file=unordered.tfrecord",
+            "--nosentence_order_loss",
+        ],
+        1,
+        ["unordered.tfrecord", "pair_objective=none, the training rows with sop"],
+    ),
     "other vocabulary": (["--spm_model_file=file"], 1, ["vocabulary_sha256"]),
     "other casing": (["--nodo_lower_case"], 1, ["lower_case=True", "=False"]),
     "other size": (["--albert_config_file=other.json"], 1, ["=61", "=60"]),
@@ -81,6 +103,15 @@ def test_casing_is_compared_only_where_it_is_asked_for(files):
     arguments += ["--max_predictions_per_seq=3", "--num_train_steps=0"]
     result = run_script("run_pretraining.py", *arguments, cwd=files)
     # The rows are accepted; what stops is checked after them.
+    assert_one_line(result, 1, "num_train_steps")
+
+
+def test_lengths_are_the_records_own_unless_they_are_given(files):
+    """So that the command of an evaluation needs none, whatever the rows' length."""
+    arguments = ["--input_file=rows.tfrecord", "--albert_config_file=tiny.json"]
+    arguments += ["--output_dir=out", "--num_train_steps=0"]
+    result = run_script("run_pretraining.py", *arguments, cwd=files)
+    # As above.
     assert_one_line(result, 1, "num_train_steps")
 
 

@@ -108,3 +108,27 @@ def test_what_is_no_folder_of_answers_is_refused(tmp_path):
     write(tmp_path, proposals(None), Squad(False))
     with pytest.raises(ValueError, match=r"answers to other questions than dev\.json"):
         squad_answers.Ensemble.read([tmp_path], Others(), 5)
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("nbest_predictions.json", lambda v: v["a"][0].update(end="9")),
+        ("nbest_predictions.json", lambda v: v["a"][0].update(start=None)),
+        ("nbest_predictions.json", lambda v: v["b"][0].update(score=[1])),
+        ("nbest_predictions.json", lambda v: v["b"][0].update(text=3)),
+        ("nbest_predictions.json", lambda v: v.update(b=7)),
+        ("null_odds.json", lambda v: v.update(a="3")),
+        ("null_odds.json", lambda v: v.update(b=True)),
+        ("null_odds.json", lambda v: v.pop("a")),
+        ("squad_results.json", lambda v: v.update(threshold="high")),
+        ("squad_results.json", lambda v: v.pop("task_name")),
+    ],
+)
+def test_values_of_other_types_are_refused_with_their_file(file, change, tmp_path):
+    write(tmp_path, proposals({"a": -2.0, "b": 3.0}), Squad(True))
+    values = read(tmp_path / file)
+    change(values)
+    (tmp_path / file).write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=rf"{file} is not a file of run_squad\.py"):
+        squad_answers.Ensemble.read([tmp_path], Questions(), 5)

@@ -1,5 +1,7 @@
 """Stored predictions: the latest ones are read, damaged ones are named."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -42,5 +44,15 @@ def test_damaged_predictions_are_named(tmp_path, kept):
     found = stored_predictions.read(tmp_path, "dev")
     assert found["label_ids"].tolist() == [0, 1, 1, 0]
     path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"dev\.npz is damaged.*predict again"):
+        stored_predictions.read(tmp_path, "dev")
+
+
+def test_an_array_that_claims_more_than_the_file_has_is_named(tmp_path):
+    path = tmp_path / stored_predictions.PREDICTIONS_FOLDER / "dev.npz"
+    path.parent.mkdir()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (2**55,)}
+    with zipfile.ZipFile(path, "w") as file, file.open("values.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, header)
     with pytest.raises(ValueError, match=r"dev\.npz is damaged.*predict again"):
         stored_predictions.read(tmp_path, "dev")
