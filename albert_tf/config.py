@@ -8,12 +8,19 @@ import dataclasses
 import difflib
 import json
 import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from albert_tf import field_rules
+from albert_tf.field_rules import (
+    BELOW_ONE,
+    COUNT,
+    COUNT_OR_ZERO,
+    NOT_NEGATIVE,
+    POSITIVE,
+)
 from albert_tf.files import check_local, json_bytes, read_json, write_whole
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
@@ -37,48 +44,11 @@ _IGNORED_KEYS = frozenset(
 )
 # If all of these keys are missing, the file is a BERT configuration, without sharing.
 _ALBERT_KEYS = frozenset({"embedding_size", "num_hidden_groups", "inner_group_num"})
-_LARGEST = sys.float_info.max
-# Far above any published model: a damaged file is refused before memory is taken.
-_MAX_PARAMETERS, _MAX_BLOCKS = 10**10, 10**4
-
-
-def _number(value: Any) -> bool:
-    real = isinstance(value, int | float) and not isinstance(value, bool)
-    # Not of whole numbers that no float can hold.
-    return real and -_LARGEST < value < _LARGEST
-
-
-def _whole(value: Any, lowest: int) -> bool:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return whole and lowest <= value < 2**63
-
-
-def _rule(text: str, holds: Callable[[Any], bool]) -> dict[str, Any]:
-    """Metadata of a field: what its values must be, in words and as a function."""
-    return {"rule": text, "holds": holds}
-
-
-def _choices(*choices: str) -> dict[str, Any]:
-    rule = _rule(f"one of {', '.join(choices)}", lambda value: value in choices)
-    return {"choices": choices, **rule}
-
-
-_COUNT = _rule("a whole number in [1, 2^63)", lambda v: _whole(v, 1))
-_COUNT_OR_ZERO = _rule("a whole number in [0, 2^63)", lambda v: _whole(v, 0))
-_COUNT_OR_NONE = _rule(_COUNT["rule"], lambda v: v is None or _whole(v, 1))
-_POSITIVE = _rule("a number above 0", lambda v: _number(v) and v > 0)
-_NOT_NEGATIVE = _rule("a number of at least 0", lambda v: _number(v) and v >= 0)
-_BELOW_ONE = _rule("a number in [0, 1)", lambda v: _number(v) and 0 <= v < 1)
-_BOOL_OR_NONE = _rule("true or false", lambda v: v is None or isinstance(v, bool))
-
-
-def _check_fields(config: Any) -> None:
-    for one in dataclasses.fields(config):
-        value = getattr(config, one.name)
-        if "holds" in one.metadata and not one.metadata["holds"](value):
-            raise ValueError(
-                f"{one.name} must be {one.metadata['rule']}. Received {value!r}."
-            )
+_COUNT_OR_NONE = field_rules.optional(COUNT)
+_BOOL_OR_NONE = field_rules.optional(field_rules.BOOL)
+# A file that says more is damaged, and no memory is taken for it.
+MAX_PARAMETERS = 10**11
+MAX_BLOCKS = 10_000
 
 
 def _require(condition: bool, message: str) -> None:
@@ -115,26 +85,26 @@ class AlbertConfig:
         differs from H, as in the original; some models have one although E = H.
     """
 
-    vocab_size: int = field(metadata=_COUNT)
-    embedding_size: int = field(default=128, metadata=_COUNT)
-    hidden_size: int = field(default=4096, metadata=_COUNT)
-    num_hidden_layers: int = field(default=12, metadata=_COUNT)
-    num_hidden_groups: int = field(default=1, metadata=_COUNT)
-    num_attention_heads: int = field(default=64, metadata=_COUNT)
-    intermediate_size: int = field(default=16384, metadata=_COUNT)
-    inner_group_num: int = field(default=1, metadata=_COUNT)
-    hidden_act: str = field(default="gelu", metadata=_choices(*ACTIVATIONS))
-    hidden_dropout_prob: float = field(default=0.0, metadata=_BELOW_ONE)
-    attention_probs_dropout_prob: float = field(default=0.0, metadata=_BELOW_ONE)
-    max_position_embeddings: int = field(default=512, metadata=_COUNT)
-    type_vocab_size: int = field(default=2, metadata=_COUNT)
-    initializer_range: float = field(default=0.02, metadata=_POSITIVE)
+    vocab_size: int = field(metadata=COUNT)
+    embedding_size: int = field(default=128, metadata=COUNT)
+    hidden_size: int = field(default=4096, metadata=COUNT)
+    num_hidden_layers: int = field(default=12, metadata=COUNT)
+    num_hidden_groups: int = field(default=1, metadata=COUNT)
+    num_attention_heads: int = field(default=64, metadata=COUNT)
+    intermediate_size: int = field(default=16384, metadata=COUNT)
+    inner_group_num: int = field(default=1, metadata=COUNT)
+    hidden_act: str = field(default="gelu", metadata=field_rules.choices(*ACTIVATIONS))
+    hidden_dropout_prob: float = field(default=0.0, metadata=BELOW_ONE)
+    attention_probs_dropout_prob: float = field(default=0.0, metadata=BELOW_ONE)
+    max_position_embeddings: int = field(default=512, metadata=COUNT)
+    type_vocab_size: int = field(default=2, metadata=COUNT)
+    initializer_range: float = field(default=0.02, metadata=POSITIVE)
     attention_groups: int | None = field(default=None, metadata=_COUNT_OR_NONE)
     ffn_groups: int | None = field(default=None, metadata=_COUNT_OR_NONE)
     project_embeddings: bool | None = field(default=None, metadata=_BOOL_OR_NONE)
 
     def __post_init__(self):
-        _check_fields(self)
+        field_rules.check_fields(self)
         heads, hidden = self.num_attention_heads, self.hidden_size
         _require(
             hidden % heads == 0,
@@ -152,21 +122,22 @@ class AlbertConfig:
                 f"{name} must divide num_hidden_layers. Received {groups} and "
                 f"{self.num_hidden_layers}: change one of them.",
             )
-        self._check_size()
-
-    def _check_size(self) -> None:
-        hidden, inner = self.hidden_size, self.inner_group_num
-        rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size
-        attention = 4 * hidden * self.groups["attention_groups"]
-        ffn = 2 * self.intermediate_size * self.groups["ffn_groups"]
-        count = self.embedding_size * (rows + hidden)
-        count += hidden * (hidden + inner * (attention + ffn))
-        blocks = self.num_hidden_layers * inner
+        blocks = self.num_hidden_layers * self.inner_group_num
         _require(
-            count <= _MAX_PARAMETERS and blocks <= _MAX_BLOCKS,
-            f"A model has at most {_MAX_PARAMETERS:,} parameters and {_MAX_BLOCKS:,} "
-            f"blocks. Received {self.to_dict()}: about {count:,} and {blocks:,}.",
+            blocks <= MAX_BLOCKS,
+            "num_hidden_layers times inner_group_num must be at most "
+            f"{MAX_BLOCKS:,}. Received {blocks:,}: lower one of them.",
         )
+        _require(
+            self.num_parameters <= MAX_PARAMETERS,
+            f"A model may have at most {MAX_PARAMETERS:,} parameters. Received a "
+            f"configuration of {self.num_parameters:,}: lower {self._largest_size()}.",
+        )
+
+    def _largest_size(self) -> str:
+        values = {k: v for k, v in self.to_dict().items() if isinstance(v, int)}
+        name = max(values, key=lambda key: values[key])
+        return f"{name}, {values[name]:,}"
 
     @property
     def groups(self) -> dict[str, int]:
@@ -176,6 +147,27 @@ class AlbertConfig:
             "attention_groups": self.attention_groups or self.num_hidden_groups,
             "ffn_groups": self.ffn_groups or self.num_hidden_groups,
         }
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of trainable parameters, those of the pretraining heads included."""
+        embedding, hidden = self.embedding_size, self.hidden_size
+        inner, groups = self.intermediate_size, self.groups
+        rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size
+        norm = 2 * hidden
+        attention = 4 * hidden * (hidden + 1) + norm
+        feed_forward = hidden * (inner + 1) + inner * (hidden + 1) + norm
+        masked_lm = (hidden + 1) * embedding + 2 * embedding + self.vocab_size
+        return (
+            rows * embedding
+            + 2 * embedding
+            + self.has_embedding_projection * (embedding + 1) * hidden
+            + groups["attention_groups"] * self.inner_group_num * attention
+            + groups["ffn_groups"] * self.inner_group_num * feed_forward
+            + hidden * (hidden + 1)
+            + masked_lm
+            + 2 * (hidden + 1)
+        )
 
     @property
     def has_embedding_projection(self) -> bool:
@@ -287,21 +279,23 @@ class OptimizerConfig:
       clip_norm: bound of the gradients' global norm.
     """
 
-    optimizer: str = field(default="lamb", metadata=_choices("lamb", "adamw"))
-    learning_rate: float = field(default=0.00176, metadata=_POSITIVE)
-    num_train_steps: int = field(default=125_000, metadata=_COUNT)
-    num_warmup_steps: int = field(default=3_125, metadata=_COUNT_OR_ZERO)
-    start_warmup_step: int = field(default=0, metadata=_COUNT_OR_ZERO)
-    poly_power: float = field(default=1.0, metadata=_POSITIVE)
-    end_learning_rate: float = field(default=0.0, metadata=_NOT_NEGATIVE)
-    weight_decay: float = field(default=0.01, metadata=_NOT_NEGATIVE)
-    beta_1: float = field(default=0.9, metadata=_BELOW_ONE)
-    beta_2: float = field(default=0.999, metadata=_BELOW_ONE)
-    epsilon: float = field(default=1e-6, metadata=_POSITIVE)
-    clip_norm: float = field(default=1.0, metadata=_POSITIVE)
+    optimizer: str = field(
+        default="lamb", metadata=field_rules.choices("lamb", "adamw")
+    )
+    learning_rate: float = field(default=0.00176, metadata=POSITIVE)
+    num_train_steps: int = field(default=125_000, metadata=COUNT)
+    num_warmup_steps: int = field(default=3_125, metadata=COUNT_OR_ZERO)
+    start_warmup_step: int = field(default=0, metadata=COUNT_OR_ZERO)
+    poly_power: float = field(default=1.0, metadata=POSITIVE)
+    end_learning_rate: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    weight_decay: float = field(default=0.01, metadata=NOT_NEGATIVE)
+    beta_1: float = field(default=0.9, metadata=BELOW_ONE)
+    beta_2: float = field(default=0.999, metadata=BELOW_ONE)
+    epsilon: float = field(default=1e-6, metadata=POSITIVE)
+    clip_norm: float = field(default=1.0, metadata=POSITIVE)
 
     def __post_init__(self):
-        _check_fields(self)
+        field_rules.check_fields(self)
 
     def warnings(self, train_batch_size: int) -> list[str]:
         """Warns of values that are allowed but probably a mistake.
@@ -357,30 +351,34 @@ class TrainConfig:
         stops; 0: never.
       length_buckets: pad batches to about their longest row; if false, and on TPUs, to
         the longest row allowed. The results are the same.
-      max_eval_steps: most batches of an evaluation; 0: the whole data set.
+      max_eval_steps: most batches of an evaluation while training and at its end: a
+        sample of the rows, drawn at random by random_seed once. SQuAD: of whole
+        questions. The best weights are always evaluated on all rows. 0: all rows.
       max_train_hours: hours of training, resumptions included, after which it stops
         with a checkpoint; 0: no limit.
       random_seed: seed of initial weights, dropout and the order of rows.
     """
 
     output_dir: str
-    train_batch_size: int = field(default=4096, metadata=_COUNT)
-    eval_batch_size: int = field(default=64, metadata=_COUNT)
-    gradient_accumulation_steps: int = field(default=1, metadata=_COUNT)
-    precision: str = field(default="float32", metadata=_choices("float32", "bfloat16"))
+    train_batch_size: int = field(default=4096, metadata=COUNT)
+    eval_batch_size: int = field(default=64, metadata=COUNT)
+    gradient_accumulation_steps: int = field(default=1, metadata=COUNT)
+    precision: str = field(
+        default="float32", metadata=field_rules.choices("float32", "bfloat16")
+    )
     jit_compile: bool = False
     rematerialize: str = field(
-        default="none", metadata=_choices("none", "attention", "block")
+        default="none", metadata=field_rules.choices("none", "attention", "block")
     )
-    iterations_per_loop: int = field(default=1_000, metadata=_COUNT)
-    save_checkpoints_steps: int = field(default=5_000, metadata=_COUNT)
-    keep_checkpoint_max: int = field(default=5, metadata=_COUNT_OR_ZERO)
-    eval_steps: int = field(default=0, metadata=_COUNT_OR_ZERO)
-    early_stopping: int = field(default=0, metadata=_COUNT_OR_ZERO)
+    iterations_per_loop: int = field(default=1_000, metadata=COUNT)
+    save_checkpoints_steps: int = field(default=5_000, metadata=COUNT)
+    keep_checkpoint_max: int = field(default=5, metadata=COUNT_OR_ZERO)
+    eval_steps: int = field(default=0, metadata=COUNT_OR_ZERO)
+    early_stopping: int = field(default=0, metadata=COUNT_OR_ZERO)
     length_buckets: bool = True
-    max_eval_steps: int = field(default=0, metadata=_COUNT_OR_ZERO)
-    max_train_hours: float = field(default=0.0, metadata=_NOT_NEGATIVE)
-    random_seed: int = field(default=12345, metadata=_COUNT_OR_ZERO)
+    max_eval_steps: int = field(default=0, metadata=COUNT_OR_ZERO)
+    max_train_hours: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    random_seed: int = field(default=12345, metadata=COUNT_OR_ZERO)
 
     def __post_init__(self):
         _require(bool(self.output_dir), "output_dir is empty: pass --output_dir.")
@@ -390,4 +388,4 @@ class TrainConfig:
             "output_dir must not have any of []*? in its name, which TensorFlow reads "
             f"as a pattern. Received {self.output_dir}: rename it.",
         )
-        _check_fields(self)
+        field_rules.check_fields(self)

@@ -9,6 +9,7 @@ On disks without locks (locks.py) two runs that make the same files may waste ea
 other's time, but each result is still complete.
 """
 
+import collections
 import contextlib
 import hashlib
 import json
@@ -58,6 +59,10 @@ def make_folder(path: str | os.PathLike[str]) -> None:
     Path(path).mkdir(parents=True, exist_ok=True)
 
 
+class RepeatedKeyError(ValueError):
+    """A JSON object has a key twice, so that one of the values would be lost."""
+
+
 def read_json(
     path: str | os.PathLike[str], *, missing_ok: bool = False
 ) -> dict[str, Any]:
@@ -68,7 +73,8 @@ def read_json(
       missing_ok: return {} if there is no such file.
     Raises:
       FileNotFoundError: there is no such file.
-      ValueError: it is not valid JSON, or not an object.
+      ValueError: it is not valid JSON, is nested too deeply, has a key twice in one
+        object, or is not an object.
     """
     check_local(path)
     if not Path(path).is_file():
@@ -76,8 +82,8 @@ def read_json(
             return {}
         raise FileNotFoundError(f"There is no file {path}: check the path.")
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        value = parse_json(Path(path).read_text(encoding="utf-8-sig"))
+    except ValueError as error:
         raise ValueError(
             f"{path} is not valid JSON ({error}): copy it again or make it again."
         ) from error
@@ -87,6 +93,32 @@ def read_json(
             "copy it again or make it again."
         )
     return value
+
+
+def parse_json(text: str) -> Any:
+    """Parses JSON strictly: a key may stand only once in an object.
+
+    Raises:
+      ValueError: it is not valid JSON, is nested too deeply, or has a key twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Makes a JSON object of its keys and values; a decoder's `object_pairs_hook`.
+
+    Raises:
+      RepeatedKeyError: a key is there twice.
+    """
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        counts = collections.Counter(key for key, _ in pairs)
+        [(twice, _)] = counts.most_common(1)
+        raise RepeatedKeyError(f"an object has the key {twice!r:.80} twice")
+    return values
 
 
 def json_bytes(value: Any, indent: int = 1) -> bytes:
@@ -341,3 +373,18 @@ def sha256(path: str | os.PathLike[str]) -> str:
 def digest(content: bytes) -> str:
     """Returns the SHA-256 digest of some bytes, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
+
+
+def short_digest(value: Any) -> Any:
+    """Shortens a digest for a message; returns other values unchanged."""
+    return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else value
+
+
+def require_utf8(path: str | os.PathLike[str]) -> None:
+    """Raises ValueError unless a path is UTF-8, as TensorFlow and JSON need it."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"Paths must be UTF-8. Received {os.fspath(path)!r}: rename it."
+        ) from None

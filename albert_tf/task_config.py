@@ -8,9 +8,47 @@ encoder alone, has None in its place.
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, ClassVar, TypeAlias
 
+from albert_tf import field_rules
+from albert_tf.field_rules import TEXT, TEXTS, count, number, rule, whole
+
 _SQUAD_NAMES = {False: "squad_v1", True: "squad_v2"}
+_LENGTH = count(1, 2**31 - 1)
+# Memory grows with these.
+_LIST_LENGTH, _BEAM = count(1, 10_000), count(1, 1_000)
+_COLUMNS = ("text", "text_pair", "label", "index", "header")
+
+
+def _are_bounds(value: Any) -> bool:
+    is_pair = isinstance(value, list) and len(value) == 2
+    return is_pair and all(map(number, value)) and value[0] < value[1]
+
+
+def _are_columns(value: Any) -> bool:
+    is_known = isinstance(value, dict) and set(value) <= {*_COLUMNS}
+    return is_known and all(
+        v is None or isinstance(v, str | bool) or whole(v, 0) for v in value.values()
+    )
+
+
+# Name of a value in `task.json` -> its rule.
+_RULES = {
+    "task_name": TEXT,
+    "labels": TEXTS,
+    "metrics": TEXTS,
+    "levels": TEXTS,
+    "bounds": rule("two numbers, the lower one first", _are_bounds),
+    "max_seq_length": _LENGTH,
+    "max_qa_length": count(0, 2**31 - 1),
+    "columns": rule(
+        f"an object of {', '.join(_COLUMNS)}, names or indices", _are_columns
+    ),
+    "threshold": rule(
+        'a number, "inf" or "-inf"', lambda v: number(v) or v in ("inf", "-inf")
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +72,7 @@ class Classification:
     labels: Sequence[str]
     metrics: Sequence[str] = ("eval_accuracy",)
     max_seq_length: int | None = None
-    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=dict)
     threshold: float | None = None
 
     def __post_init__(self):
@@ -82,7 +120,7 @@ class Regression:
     task_name: str
     bounds: Sequence[float] | None = None
     max_seq_length: int | None = None
-    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         if self.bounds is not None:
@@ -157,20 +195,17 @@ class Squad:
 
     kind: ClassVar[str] = "squad"
     version_2: bool
-    max_seq_length: int = 384
-    doc_stride: int = 128
-    max_query_length: int = 64
-    n_best_size: int = 20
-    max_answer_length: int = 30
-    start_n_top: int = 5
-    end_n_top: int = 5
+    max_seq_length: int = field(default=384, metadata=_LENGTH)
+    doc_stride: int = field(default=128, metadata=_LENGTH)
+    max_query_length: int = field(default=64, metadata=_LENGTH)
+    n_best_size: int = field(default=20, metadata=_LIST_LENGTH)
+    max_answer_length: int = field(default=30, metadata=_LIST_LENGTH)
+    start_n_top: int = field(default=5, metadata=_BEAM)
+    end_n_top: int = field(default=5, metadata=_BEAM)
     threshold: float = 0.0
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name not in ("version_2", "threshold") and value < 1:
-                raise ValueError(f"{field.name} must be at least 1. Received {value}.")
+        field_rules.check_fields(self)
         if math.isnan(self.threshold):
             raise ValueError("A threshold must be a number, inf or -inf. Received nan.")
 
@@ -196,10 +231,14 @@ class Squad:
           ValueError: it is of another task, or of none.
         """
         if not isinstance(task_config, cls):
-            name = task_config.task_name if task_config else "no task"
+            if task_config is None:
+                raise ValueError(
+                    "The model was trained for no task, so it has no task.json: train "
+                    "it with run_squad.py --init_checkpoint first."
+                )
             raise ValueError(
-                f"The model was trained for {name}, not for SQuAD: pass a folder that "
-                "run_squad.py wrote."
+                f"The model was trained for {task_config.task_name}, not for SQuAD: "
+                "pass a folder that run_squad.py wrote."
             )
         return task_config
 
@@ -217,19 +256,21 @@ def from_dict(values: Mapping[str, Any]) -> TaskConfig:
     if kind == Squad.kind:
         return _read_squad(values)
     classes = {cls.kind: cls for cls in (Classification, Regression, MultipleChoice)}
-    if kind not in classes:
+    if not isinstance(kind, str) or kind not in classes:
         raise ValueError(
             f"A task.json is of a known kind ({', '.join((*classes, Squad.kind))}). "
-            f"Received {kind!r}: use the release that wrote it."
+            f"Received {kind!r:.80}: use the release that wrote it."
         )
     # Keys that a kind has no field for, as a regression's labels, say nothing.
     values = {"metrics": values.get("scores"), **values}
-    names = {field.name for field in dataclasses.fields(classes[kind])}
+    names = {one.name for one in dataclasses.fields(classes[kind])}
     known = {
         key: value
         for key, value in values.items()
         if key in names and value is not None
     }
+    for key, value in known.items():
+        field_rules.check(key, value, _RULES[key])
     try:
         return classes[kind](**known)
     except TypeError as error:
@@ -245,8 +286,8 @@ def _kind_of_earlier_release(values: Mapping[str, Any]) -> str:
         return MultipleChoice.kind
     if "labels" not in values:
         raise ValueError(
-            f"A task.json must say which labels a task has. Received {dict(values)}: "
-            "give a folder that one of the fine-tuning scripts made."
+            "A task.json must say which labels a task has. Received only "
+            f"{sorted(values)!s:.200}: give a folder that a fine-tuning script made."
         )
     return Regression.kind if values["labels"] is None else Classification.kind
 
@@ -256,6 +297,7 @@ def _read_squad(values: Mapping[str, Any]) -> Squad:
     name = values.pop("task_name", None)
     try:
         version_2 = {name: version for version, name in _SQUAD_NAMES.items()}[name]
+        field_rules.check("threshold", values["threshold"], _RULES["threshold"])
         values["threshold"] = float(values["threshold"])
         return Squad(version_2=version_2, **values)
     except (KeyError, TypeError) as error:

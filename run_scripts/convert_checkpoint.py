@@ -17,16 +17,20 @@ FLAGS = flags.FLAGS
 
 
 def main():
-    from albert_tf.checkpoints import agreement, convert, output_folders
+    from albert_tf.checkpoints import agreement, convert, model_dir, output_folders
 
     source = output_folders.locate_best(FLAGS["from"].value)
     config = common_flags.model_config(source)
     named = (FLAGS.spm_model_file, FLAGS.vocab_file)
     cleaning = (FLAGS.do_lower_case, FLAGS.strip_accents)
-    vocabulary = None
+    vocabulary = old_vocabulary = None
     if any(named) or cleaning != (None, None):
         may_differ = FLAGS.resize_vocabulary is not None
         vocabulary = agreement.choose_vocabulary(source, *named, *cleaning, may_differ)
+    if FLAGS.old_vocabulary:
+        if not FLAGS.resize_vocabulary:
+            raise flags.Error("--old_vocabulary is for --resize_vocabulary.")
+        old_vocabulary = model_dir.read_vocabulary(source, FLAGS.old_vocabulary)
     results = convert.convert(
         convert.Conversion(
             source=source,
@@ -37,6 +41,7 @@ def main():
             strict=FLAGS.strict,
             multiple_choice=FLAGS.multiple_choice,
             vocab_size=FLAGS.resize_vocabulary,
+            old_vocabulary=old_vocabulary,
             seed=FLAGS.random_seed,
             run_source=FLAGS.run_source,
         )
@@ -98,6 +103,12 @@ if __name__ == "__main__":
         None,
         "Number of rows that the embeddings and the masked-LM head's bias grow to.",
         lower_bound=1,
+    )
+    flags.DEFINE_string(
+        "old_vocabulary",
+        None,
+        "With --resize_vocabulary: the vocabulary that the model was trained with, "
+        "which the new one must extend. Default: the one next to the weights.",
     )
     common_flags.define_tokenizer_flags(cleaning=None)
     common_flags.define_random_seed_flag("Of new rows, and weights that start fresh.")

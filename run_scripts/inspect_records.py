@@ -7,12 +7,17 @@ Exit code 1 if a row breaks the record contract; the first such rows are named.
 """
 
 import itertools
+import os
 
 from absl import flags
 
-from albert_tf.records.sidecar import expand_paths, read_metadata
+from albert_tf.records.sidecar import expand_paths
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.pretraining.inspection import describe_row, find_problems
+from data_prep.pretraining.inspection import (
+    describe_row,
+    find_problems,
+    read_pretraining_metadata,
+)
 from flags import common_flags
 
 FLAGS = flags.FLAGS
@@ -41,11 +46,14 @@ def main(files: list[str]) -> None:
     if FLAGS.vocabulary:
         tokenizer = AlbertTokenizer.from_file(FLAGS.vocabulary)
     for path in expand_paths(",".join(files)):
-        metadata = read_metadata(path)
-        print(f"{path}: {metadata['rows']:,} rows, {metadata['bytes']:,} bytes")
-        end = FLAGS.first_row + FLAGS.rows
-        shown = itertools.islice(read_rows(path), FLAGS.first_row, end)
-        for number, row in enumerate(shown, start=FLAGS.first_row):
+        metadata = read_pretraining_metadata(path)
+        size = os.path.getsize(path)
+        print(f"{path}: {metadata['rows']:,} rows, {size:,} bytes")
+        # No file has more rows, and islice takes no larger number.
+        first = min(FLAGS.first_row, metadata["rows"])
+        end = min(first + FLAGS.rows, metadata["rows"])
+        shown = itertools.islice(read_rows(path), first, end)
+        for number, row in enumerate(shown, start=first):
             print(f"row {number}: {describe_row(row, metadata, tokenizer)}")
         if FLAGS.check:
             check(path, tokenizer)

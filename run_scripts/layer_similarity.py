@@ -39,7 +39,7 @@ COLUMNS = ("checkpoint", "layer", "l2_distance", "cosine_degrees")
 def read_batches(tokenizer: AlbertTokenizer) -> list[dict[str, np.ndarray]]:
     """The first rows of the text in batches; a row has tokens of one document."""
     special = {n: getattr(tokenizer, n) for n in ("cls_id", "sep_id", "pad_id")}
-    width = FLAGS.max_seq_length - 2
+    width = FLAGS.max_seq_length - packing.SPECIAL_TOKENS_OF_SINGLE
     rows = []
     paths = expand_inputs(FLAGS.input_file)
     for document in read_documents(paths, fields.read(ReadingConfig)):
@@ -63,10 +63,11 @@ def load_encoder(path: str, tokenizer: AlbertTokenizer) -> "AlbertEncoder":
     """The encoder of a checkpoint, with the configuration next to it.
 
     Raises:
-      ValueError: it has another vocabulary or cleaning of text.
+      ValueError: it has another vocabulary or cleaning of text, or reads shorter rows.
     """
     from albert_tf.checkpoints import agreement, output_folders
     from albert_tf.checkpoints.load import HEADS, load_weights
+    from albert_tf.checkpoints.tokenizer_check import check_tokenizer
     from albert_tf.model.encoder import AlbertEncoder
 
     weights = output_folders.locate_best(path)
@@ -75,6 +76,12 @@ def load_encoder(path: str, tokenizer: AlbertTokenizer) -> "AlbertEncoder":
         raise ValueError(
             f"{path} has {config.vocab_size} tokens, the vocabulary "
             f"{tokenizer.vocab_size}: give the vocabulary that it was trained with."
+        )
+    check_tokenizer(path, tokenizer.metadata(), "the vocabulary given has")
+    if FLAGS.max_seq_length > config.max_position_embeddings:
+        raise ValueError(
+            f"{path} reads at most {config.max_position_embeddings} tokens. Received "
+            f"--max_seq_length={FLAGS.max_seq_length}: lower it."
         )
     used = tokenizer.metadata()
     cleaning = (used["lower_case"], used["strip_accents"])
@@ -105,6 +112,11 @@ def draw(results: Mapping[str, "LayerSimilarity"]) -> bytes:
 def main() -> None:
     """Writes the CSV and the figure."""
     output = Path(FLAGS.output_file)
+    if FLAGS.max_seq_length <= packing.SPECIAL_TOKENS_OF_SINGLE:
+        raise flags.Error(
+            f"--max_seq_length must be above {packing.SPECIAL_TOKENS_OF_SINGLE}, the "
+            f"special tokens of a row. Received {FLAGS.max_seq_length}."
+        )
     figure = output.with_suffix(".png")
     check_suffix(output, "a table")
     check_replaceable(output, ",".join(COLUMNS).encode())

@@ -25,16 +25,8 @@ def main():
         raise flags.Error("Name the records: --input_file.")
     weights = common_flags.initial_weights()
     model_config = common_flags.model_config(weights)
-    longest = model_config.max_position_embeddings
-    if FLAGS.max_seq_length > longest:
-        raise ValueError(
-            "max_seq_length must be at most max_position_embeddings. Received "
-            f"{FLAGS.max_seq_length} and {longest}: lower --max_seq_length or use a "
-            "model made for longer input."
-        )
     expected = {
-        "max_seq_length": FLAGS.max_seq_length,
-        "max_predictions_per_seq": FLAGS.max_predictions_per_seq,
+        **_given("max_seq_length", "max_predictions_per_seq"),
         "vocab_size": model_config.vocab_size,
         "lower_case": FLAGS.do_lower_case,
         "strip_accents": FLAGS.strip_accents,
@@ -57,12 +49,13 @@ def main():
     train_config = common_flags.train_config()
 
     # TensorFlow loads for seconds: not before the flags are known to be right.
-    from albert_tf.tasks.pretraining import MASKED_LM, PRETRAINING
+    from albert_tf.tasks.pretraining import pretraining_task
     from albert_tf.training import devices
     from albert_tf.training.run import Job, run
 
+    objective = (train_rows or eval_rows).pair_objective
     job = Job(
-        task=PRETRAINING if FLAGS.sentence_order_loss else MASKED_LM,
+        task=pretraining_task(objective, FLAGS.sentence_order_loss),
         model_config=model_config,
         optimizer_config=optimizer_config,
         train_config=train_config,
@@ -75,6 +68,11 @@ def main():
     run(job, strategy)
 
 
+def _given(*names):
+    """The values of the flags that are given; the records say those of the others."""
+    return {name: FLAGS[name].value for name in names if FLAGS[name].present}
+
+
 if __name__ == "__main__":
     common_flags.define_record_flags()
     common_flags.define_config_file_flag(required=False)
@@ -84,7 +82,8 @@ if __name__ == "__main__":
         "sentence_order_loss",
         True,
         "Train the sentence-order head too (next-sentence prediction on rows made for "
-        "that). If false, train the masked-LM objective alone.",
+        "that). If false, train the masked-LM objective alone; rows of "
+        "--pair_objective=none need that.",
     )
     common_flags.define_tokenizer_flags(cleaning=None, checked_only=True)
     common_flags.define_max_seq_length_flag()

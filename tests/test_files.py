@@ -227,3 +227,29 @@ def test_a_folder_is_as_readable_as_others(tmp_path):
     assert modes[0] == modes[1]
     modes = [(tmp_path / n).stat().st_mode for n in ("plain/file", "file")]
     assert modes[0] == modes[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"a": 1, "b": {"c": 2, "d": 3, "c": 2}}', "has the key 'c' twice"),
+        ('{"a": 1, "a": 1}', "has the key 'a' twice"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+    ],
+)
+def test_json_that_no_writer_makes_is_refused_with_its_file(text, problem, tmp_path):
+    path = tmp_path / "values.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"values\.json is not .*{problem}"):
+        files.read_json(path)
+
+
+def test_paths_must_be_utf8():
+    files.require_utf8("ü")
+    with pytest.raises(ValueError, match=r"must be UTF-8.*udcff.*: rename"):
+        files.require_utf8(b"x\xff".decode("utf-8", "surrogateescape"))
+
+
+def test_digests_are_shortened_for_messages_and_other_values_are_not():
+    assert files.short_digest("ab" * 32) == "abababababab…"
+    assert files.short_digest("ab") == "ab" and files.short_digest(7) == 7

@@ -12,7 +12,7 @@ from helpers.paths import ROOT
 
 # A package imports packages of lower floors only; those of one floor are apart.
 FLOORS = (
-    {"file_kinds", "locks"},
+    {"field_rules", "file_kinds", "locks"},
     {"files"},
     {"config", "task_config"},
     {"text"},
@@ -24,7 +24,8 @@ FLOORS = (
 # Old paths of modules that users import.
 OLD_PATHS = {"encoder", "models", "optimization", "packing", "tokenization"}
 FOR_DATA_PREP = {
-    *("file_kinds", "locks", "files", "config", "task_config", "text", "records")
+    *("field_rules", "file_kinds", "locks", "files", "config", "task_config"),
+    *("text", "records"),
 }
 DATA_PREP_FLOORS = (
     {"parallel"},
@@ -44,7 +45,7 @@ OFFICIAL = (
 # Modules that import TensorFlow. Data workers are many processes, which load none of
 # them (about 700 MB each).
 WITH_TENSORFLOW = ("model", "tasks", "checkpoints", "training", "serving", "analysis")
-HEAVY_RECORDS = {"reader", "batches", "bucketing"}
+HEAVY_RECORDS = {"reader", "batches", "bucketing", "sampling"}
 
 FOLDERS = ("albert_tf", "data_prep", "run_scripts", "tests")
 # Packages of run_scripts, which are found since scripts start there.
@@ -213,6 +214,7 @@ def test_the_library_imports_only_what_setup_installs():
         # Installed with tf-models-official, of the same repository and release.
         "orbit": "tf-models-official",
         "absl": "absl-py",
+        "ai_edge_litert": "ai-edge-litert",
         "docstring_parser": "docstring-parser",
         "google": "protobuf",
         "google_crc32c": "google-crc32c",

@@ -138,3 +138,40 @@ def test_columns_say_whether_there_are_two_texts(pair, has_pair):
     assert Regression("toy", columns=columns).has_text_pair is has_pair
     assert Classification("toy", "ab", columns=columns).has_text_pair is has_pair
     assert not Classification("toy", "ab").has_text_pair
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"labels": "ab"},
+        {"labels": ["a", 7]},
+        {"scores": "f1"},
+        {"task_name": ["toy"]},
+        {"max_seq_length": "48"},
+        {"max_seq_length": 2**40},
+        {"columns": ["text"]},
+        {"columns": {"text": ["a"]}},
+        {"columns": {"title": "a"}},
+        {"threshold": [0.5]},
+        {"kind": ["classification"]},
+        {"kind": "regression", "bounds": [5, 0]},
+        {"kind": "regression", "bounds": 5},
+        {"kind": "multiple_choice", "levels": {"high": 1}},
+        {"kind": "multiple_choice", "max_qa_length": -1},
+        {"kind": "squad", "task_name": "squad_v1", "n_best_size": [[]]},
+        {"kind": "squad", "task_name": "squad_v1", "n_best_size": 10**9},
+        {"kind": "squad", "task_name": "squad_v1", "threshold": "low"},
+    ],
+    ids=str,
+)
+def test_values_of_other_types_are_refused_by_name(changes):
+    squad = {"threshold": 0.0} if changes.get("kind") == "squad" else {}
+    known = squad or {"kind": "classification", "task_name": "toy", "labels": ["a"]}
+    with pytest.raises(ValueError, match=r"must be|of a known kind") as caught:
+        task_config.from_dict({**known, **changes})
+    assert [*changes][-1].replace("scores", "metrics") in str(caught.value) + "kind"
+
+
+def test_a_model_of_no_task_says_what_to_do_for_one_of_squad():
+    with pytest.raises(ValueError, match=r"no task\.json: train it with run_squad\.py"):
+        Squad.require(None)

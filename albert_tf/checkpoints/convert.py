@@ -48,6 +48,8 @@ class Conversion:
       strict: whether a weight that the model or the target lacks is an error.
       multiple_choice: whether a head of one class scores options, not a regression.
       vocab_size: rows that the vocabulary grows to; None: it stays.
+      old_vocabulary: the vocabulary that the source was trained with, to compare a
+        grown one with; None: the one next to the source.
       seed: seed of new rows, and of weights that start fresh.
       run_source: whether a source that is a SavedModel is run, to compare its outputs.
         Its graph can read and write files with the rights of this process.
@@ -61,6 +63,7 @@ class Conversion:
     strict: bool = True
     multiple_choice: bool = False
     vocab_size: int | None = None
+    old_vocabulary: VocabularyFile | None = None
     seed: int = 12345
     run_source: bool = False
 
@@ -265,7 +268,7 @@ def _choose_vocabulary(
     if not conversion.vocab_size:
         _check_digest(conversion.source, vocabulary.path, tokenizer)
     elif conversion.vocabulary:
-        _check_same_ids(conversion.source, vocabulary.path, tokenizer)
+        _check_extends(conversion, vocabulary.path, tokenizer)
     notes = []
     if not conversion.vocabulary and not model_dir.read_cleaning(conversion.source):
         notes.append(
@@ -292,15 +295,27 @@ def _check_digest(source: str, file: Path, tokenizer: AlbertTokenizer) -> None:
         )
 
 
-def _check_same_ids(source: str, file: Path, tokenizer: AlbertTokenizer) -> None:
-    """Raises ValueError if a token next to the weights has another id in the file."""
-    vocabulary = model_dir.read_vocabulary(source)
-    if vocabulary is None:
+def _check_extends(conversion: Conversion, file: Path, new: AlbertTokenizer) -> None:
+    """Checks that every token of the model's vocabulary has the same id in a new one.
+
+    Raises:
+      ValueError: one has another id, or the model's vocabulary is not known.
+    """
+    source = conversion.source
+    expected = model_dir.read_metadata(source).get(_DIGEST)
+    if new.metadata()[_DIGEST] == expected:
         return
+    vocabulary = conversion.old_vocabulary or model_dir.read_vocabulary(source)
+    if vocabulary is None:
+        raise ValueError(
+            f"No vocabulary found next to {source}, so {file} cannot be compared with "
+            "the one that the model was trained with: pass that as --old_vocabulary."
+        )
     old = vocabulary.tokenizer()
+    _check_digest(source, vocabulary.path, old)
     for index in range(old.vocab_size):
         token = old.id_to_token(index)
-        if tokenizer.token_to_id(token) != index:
+        if index >= new.vocab_size or new.id_to_token(index) != token:
             raise ValueError(
                 f"{file} does not have {token!r} at {index}, as {vocabulary.path} "
                 "has: append new tokens to that one."

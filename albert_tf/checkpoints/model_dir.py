@@ -5,6 +5,7 @@
     spiece.model or vocab.txt    vocabulary
     tokenizer.json               the vocabulary's digest, and how text is cleaned
     task.json                    what the model was trained for
+    pretraining.json             which pair objective a pretrained model has learned
 
 The names of these files are defined here, and so are the places in which others are
 searched and the rule of text cleaning for a folder that does not state it. A released
@@ -35,6 +36,8 @@ CONFIG_FILE = "albert_config.json"
 TASK_FILE = "task.json"
 # `AlbertTokenizer.metadata()`.
 TOKENIZER_FILE = "tokenizer.json"
+# What a pretrained model has learned, besides masked tokens.
+PRETRAINING_FILE = "pretraining.json"
 SPM_MODEL_FILE, VOCAB_FILE = "spiece.model", "vocab.txt"
 _TRANSFORMERS_TOKENIZER_FILE = "tokenizer_config.json"
 _SUBFOLDERS = ("", "assets", "assets.extra")

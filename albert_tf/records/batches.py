@@ -6,19 +6,24 @@ global batch see the same rows as one worker.
 """
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import TrainConfig
 from albert_tf.records.bucketing import LengthBatches
+from albert_tf.records.encoding import find_bad_length
 from albert_tf.records.features import Features
-from albert_tf.records.reader import find_corruption, find_miscount, parsing_spec
+from albert_tf.records.reader import check_counts, find_corruption, parsing_spec
 from albert_tf.records.sidecar import RecordSet
 
 # Rows that are shuffled together: 10,000 rows of 512 tokens are about 60 MB.
 _SHUFFLE_ROWS = 10_000
 _FILES_AT_ONCE = 16
+# About a second.
+_MOST_BYTES_CHECKED = 1_000_000_000
 # Batches are padded to a multiple of these, if rows differ in length.
 _LENGTH_MULTIPLE, _XLA_LENGTH_MULTIPLE = 8, 64
 # The seed that TensorFlow mixes into an operation's if the program has set none.
@@ -47,6 +52,7 @@ def training_batches(
     Raises:
       ValueError: the replicas cannot share the batch evenly.
     """
+    _check_lengths(record_set)
     if record_set.varies:
         lengths = LengthBatches(record_set, batch_size, length_multiple)
         return _worker_batches(lengths, lengths.training(seed, first_step), context)
@@ -69,6 +75,7 @@ def evaluation_batches(
     batch_size: int,
     context: tf.distribute.InputContext,
     length_multiple: int = 0,
+    sample: np.ndarray | None = None,
 ) -> tf.data.Dataset:
     """Returns batches of every row once; rows of weight 0 fill the last batch.
 
@@ -79,17 +86,21 @@ def evaluation_batches(
       batch_size: rows in one step over all replicas.
       context: says which part of every batch belongs to this worker.
       length_multiple: as for `training_batches`.
+      sample: places of the rows to read, rising, int64; None: all rows.
     Returns:
       Per-replica batches as `training_batches`, with `row_weight` float32 [B].
     Raises:
       ValueError: the replicas cannot share the batch evenly.
     """
+    _check_lengths(record_set)
     if record_set.varies:
         lengths = LengthBatches(record_set, batch_size, length_multiple)
-        return _worker_batches(lengths, lengths.evaluation(), context)
+        return _worker_batches(lengths, lengths.evaluation(sample), context)
     total = record_set.total_rows
-    fill = -total % batch_size
     rows = _counted(tf.data.TFRecordDataset(list(record_set.paths)), total)
+    if sample is not None:
+        rows, total = _chosen(rows, total, sample), len(sample)
+    fill = -total % batch_size
     # The fill repeats real rows, so that all features have valid values.
     rows = rows.concatenate(rows.repeat().take(fill))
     weights = tf.data.Dataset.range(total + fill).map(
@@ -104,9 +115,12 @@ def evaluation_batches(
     return pairs.map(parse, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
-def evaluation_steps(record_set: RecordSet, batch_size: int) -> int:
+def evaluation_steps(
+    record_set: RecordSet, batch_size: int, sample: np.ndarray | None = None
+) -> int:
     """Returns the number of batches of `evaluation_batches`."""
-    return -(-record_set.total_rows // batch_size)
+    rows = record_set.total_rows if sample is None else len(sample)
+    return -(-rows // batch_size)
 
 
 def length_multiple(config: TrainConfig, strategy: tf.distribute.Strategy) -> int:
@@ -135,19 +149,36 @@ def explain_corruption(record_sets: Sequence[RecordSet]) -> Iterator[None]:
     except tf.errors.DataLossError as error:
         paths = [path for record_set in record_sets for path in record_set.paths]
         damaged = find_corruption(paths)
-        place = f"{damaged[0]} at byte {damaged[1]:,}" if damaged else str(error)
-        raise ValueError(
-            f"A record is corrupt: {place}. Make the file again or copy it again."
-        ) from error
-    except tf.errors.FailedPreconditionError as error:
+        place = _place(*damaged) if damaged else str(error)
+        raise _corruption_error(place) from error
+    except tf.errors.FailedPreconditionError:
         for record_set in record_sets:
-            if miscount := find_miscount(record_set.paths, record_set.rows):
-                path, expected, counted = miscount
-                raise ValueError(
-                    f"{path} has {counted:,} rows, but its sidecar says {expected:,}: "
-                    "copy both again, or remove both and make the records again."
-                ) from error
+            check_counts(record_set)
         raise
+
+
+def _check_lengths(record_set: RecordSet) -> None:
+    """Raises ValueError if a record claims more bytes than its file has.
+
+    TensorFlow takes memory for a claim, and ends the process if there is too little.
+    Large sets are not read twice: only a forged checksum makes such a claim credible.
+    """
+    if sum(map(os.path.getsize, record_set.paths)) > _MOST_BYTES_CHECKED:
+        return
+    for path in record_set.paths:
+        offset = find_bad_length(path)
+        if offset is not None:
+            raise _corruption_error(_place(path, offset))
+
+
+def _place(path: str, offset: int) -> str:
+    return f"{path} at byte {offset:,}"
+
+
+def _corruption_error(place: str) -> ValueError:
+    return ValueError(
+        f"A record is corrupt: {place}. Make the file again or copy it again."
+    )
 
 
 def _counted(rows: tf.data.Dataset, count: int) -> tf.data.Dataset:
@@ -156,6 +187,20 @@ def _counted(rows: tf.data.Dataset, count: int) -> tf.data.Dataset:
     Otherwise an epoch without rows, followed by the next one, would never end.
     """
     return rows.apply(tf.data.experimental.assert_cardinality(count))
+
+
+def _chosen(rows: tf.data.Dataset, count: int, sample: np.ndarray) -> tf.data.Dataset:
+    """Keeps the rows at some places.
+
+    Args:
+      rows: the rows.
+      count: their number.
+      sample: the places, int64.
+    """
+    is_chosen = np.zeros(count, bool)
+    is_chosen[sample] = True
+    pairs = tf.data.Dataset.zip(rows, tf.data.Dataset.from_tensor_slices(is_chosen))
+    return pairs.filter(lambda _, chosen: chosen).map(lambda row, _: row)
 
 
 def _shuffled_rows(record_set: RecordSet, seeds: tf.Tensor) -> tf.data.Dataset:

@@ -15,9 +15,10 @@ batch of any step is known without those before it, and a resumed run continues 
 right one. The length that a batch is padded to changes its cost, not its result.
 """
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.records.reader import parsing_spec
+from albert_tf.records.reader import check_counts, parsing_spec
 from albert_tf.records.sidecar import RecordSet
 
 # Batches that are sorted together: more of them make padding shorter, and batches less
@@ -30,18 +31,30 @@ def read_columns(record_set: RecordSet) -> dict[str, tf.Tensor | tf.RaggedTensor
     """Reads all rows, in the order of the files, as one (ragged) tensor a feature.
 
     Integers are int32.
+
+    Raises:
+      ValueError: rows have other features, or are more or fewer, than the sidecar says.
     """
     features = record_set.features
     spec = parsing_spec(features)
     rows = tf.data.TFRecordDataset(list(record_set.paths)).batch(_ROWS_PER_PARSE)
-    blocks = list(rows.map(lambda block: tf.io.parse_example(block, spec)))
+    parsed = rows.map(lambda rows: (tf.size(rows), tf.io.parse_example(rows, spec)))
+    try:
+        found = list(parsed)
+    except tf.errors.InvalidArgumentError as error:
+        raise ValueError(
+            f"Rows of {record_set.paths[0]} and its set are not as their sidecar says "
+            f"({error.message}): make the records again."
+        ) from error
+    if sum(int(size) for size, _ in found) != record_set.total_rows:
+        check_counts(record_set)
     return {
         name: tf.concat(
             [
                 tf.cast(block[name], tf.int32)
                 if feature.dtype == "int64"
                 else block[name]
-                for block in blocks
+                for _, block in found
             ],
             axis=0,
         )
@@ -71,7 +84,6 @@ class LengthBatches:
         }
         self.batch_size = batch_size
         self._multiple = length_multiple
-        self._longest = int(record_set.metadata["max_seq_length"])
         input_ids = columns["input_ids"]
         lengths = input_ids.row_lengths(axis=input_ids.ragged_rank)
         self._lengths = tf.cast(lengths, tf.int32)
@@ -80,6 +92,7 @@ class LengthBatches:
             self._lengths = tf.reduce_max(self._lengths, axis=1)
             self._options = int(tf.reduce_max(input_ids.row_lengths(axis=1)))
         self._rows = int(self._lengths.shape[0])
+        self._longest = _longest(record_set, int(tf.reduce_max(self._lengths)))
 
     def training(self, seed: int, first_step: int) -> tf.data.Dataset:
         """Returns endless global batches: (row indices, weights, padded length).
@@ -102,17 +115,21 @@ class LengthBatches:
             .map(lambda rows: (rows, weights, self._padded_length(rows)))
         )
 
-    def evaluation(self) -> tf.data.Dataset:
+    def evaluation(self, sample: np.ndarray | None = None) -> tf.data.Dataset:
         """Returns global batches of every row once, as `training`.
 
         Rows are sorted by length; rows of weight 0 fill the last batch.
+
+        Args:
+          sample: indices of the rows to read, int64; None: all rows.
         """
         size = self.batch_size
-        order = tf.argsort(self._lengths, stable=True)
-        order = tf.cast(order, tf.int64)
-        fill = -self._rows % size
+        rows = np.arange(self._rows) if sample is None else sample
+        lengths = tf.gather(self._lengths, rows)
+        order = tf.gather(rows, tf.argsort(lengths, stable=True))
+        fill = -len(rows) % size
         order = tf.concat([order, tf.repeat(order[-1:], fill)], axis=0)
-        weights = tf.concat([tf.ones([self._rows]), tf.zeros([fill])], axis=0)
+        weights = tf.concat([tf.ones([len(rows)]), tf.zeros([fill])], axis=0)
         pairs = tf.data.Dataset.from_tensor_slices((order, weights))
         return pairs.batch(size, drop_remainder=True).map(
             lambda rows, weights: (rows, weights, self._padded_length(rows))
@@ -190,3 +207,18 @@ class LengthBatches:
             cut, tf.stack([seed, -1 - pool])
         )
         return tf.ensure_shape(mixed, [batches, self.batch_size])
+
+
+def _longest(record_set: RecordSet, longest: int) -> int:
+    """Returns the length that rows may have, `max_seq_length` of the sidecar.
+
+    Raises:
+      ValueError: it is missing, or rows are longer.
+    """
+    allowed = record_set.metadata.get("max_seq_length")
+    if allowed is None or allowed < longest:
+        raise ValueError(
+            f"Rows of {record_set.paths[0]} have up to {longest} tokens, its sidecar "
+            f"says max_seq_length={allowed}: make the records again."
+        )
+    return allowed

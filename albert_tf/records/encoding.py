@@ -27,6 +27,7 @@ import itertools
 import math
 import mmap
 import os
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
@@ -43,6 +44,7 @@ from albert_tf.records.features import (
 # Bytes of a frame before and after the Example.
 _HEAD, _TAIL = 12, 4
 _MASK_DELTA = 0xA282EAD8
+_LENGTH = struct.Struct("<Q")
 
 # Tags (field number << 3 | 2, "length-delimited") of the messages in an Example.
 _FEATURES = _ENTRY = _KEY = _VALUES = b"\x0a"
@@ -153,20 +155,25 @@ class DamagedRecordError(ValueError):
 
 
 def read_examples(file: BinaryIO) -> Iterator[bytes]:
-    """Yields the Examples of a record file and checks their checksums.
+    """Yields the Examples of a record file and checks lengths and checksums.
 
+    Args:
+      file: an open file, which is read from its start.
     Raises:
       DamagedRecordError: a frame is damaged or cut off; the message has its number,
         from 0.
     """
     number, offset = 0, 0
+    end = file.seek(0, os.SEEK_END)
+    file.seek(0)
     while head := file.read(_HEAD):
         size = int.from_bytes(head[:8], "little")
         if len(head) < _HEAD or head[8:] != _checksum(head[:8]):
             raise DamagedRecordError(number, offset, "is damaged in its length")
-        example, tail = file.read(size), file.read(_TAIL)
-        if len(tail) < _TAIL:
+        # Checked before memory is taken: a length may claim any number of bytes.
+        if size > end - offset - _HEAD - _TAIL:
             raise DamagedRecordError(number, offset, "is cut off")
+        example, tail = file.read(size), file.read(_TAIL)
         if tail != _checksum(example):
             raise DamagedRecordError(number, offset, "is damaged")
         yield example
@@ -202,6 +209,27 @@ def starts_with_record(path: str | os.PathLike[str]) -> bool:
     with open(path, "rb") as file:
         head = file.read(_HEAD)
     return not head or (len(head) == _HEAD and head[8:] == _checksum(head[:8]))
+
+
+def find_bad_length(path: str | os.PathLike[str]) -> int | None:
+    """Returns the place of the first record that claims more bytes than there are.
+
+    Lengths alone are read, which is fast; checksums are not compared.
+    """
+    end = os.path.getsize(path)
+    if not end:
+        return None
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m,
+    ):
+        offset = 0
+        while offset < end:
+            room = end - offset - _HEAD - _TAIL
+            if room < 0 or (size := _LENGTH.unpack_from(m, offset)[0]) > room:
+                return offset
+            offset += _HEAD + size + _TAIL
+    return None
 
 
 def find_damage(path: str | os.PathLike[str]) -> int | None:

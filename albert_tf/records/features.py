@@ -88,6 +88,22 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> F
     }
 
 
+def stated_pretraining_features(metadata: Mapping[str, Any]) -> Features:
+    """Returns the features that pretraining rows must have by their sidecar.
+
+    Args:
+      metadata: a sidecar; lengths that it does not state are those of its features.
+    """
+    features = metadata["features"]
+    sizes = {"max_seq_length": "input_ids", "max_predictions_per_seq": "masked_lm_ids"}
+    return pretraining_features(
+        *(
+            metadata.get(size, features[name].size if name in features else 0)
+            for size, name in sizes.items()
+        )
+    )
+
+
 def squad_features(with_places: bool) -> Features:
     """Returns the features of a row of question answering: one window, not padded.
 

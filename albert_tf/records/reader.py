@@ -100,7 +100,25 @@ def find_miscount(
     """
     for path, expected in zip(paths, rows, strict=True):
         with open(path, "rb") as file:
-            counted = sum(1 for _ in encoding.read_examples(file))
+            try:
+                counted = sum(1 for _ in encoding.read_examples(file))
+            except encoding.DamagedRecordError as error:
+                raise ValueError(f"{path}: {error}") from error
         if counted != expected:
             return str(path), expected, counted
     return None
+
+
+def check_counts(record_set: RecordSet) -> None:
+    """Reads all files of a set and counts their rows.
+
+    Raises:
+      ValueError: a file is damaged, or has another number of rows than its sidecar
+        says.
+    """
+    if miscount := find_miscount(record_set.paths, record_set.rows):
+        path, expected, counted = miscount
+        raise ValueError(
+            f"{path} has {counted:,} rows, but its sidecar says {expected:,}: copy "
+            "both again, or remove both and make the records again."
+        )

@@ -8,18 +8,44 @@ file that has a sidecar is complete.
 import dataclasses
 import glob
 import itertools
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.files import check_local, read_json
+from albert_tf.files import (
+    check_local,
+    digest,
+    read_json,
+    require_utf8,
+    short_digest,
+)
 from albert_tf.records.features import Feature, Features
 
 FORMAT_VERSION = 1
+# Keys that files must agree in to be read together: the vocabulary and text cleaning,
+TOKENIZER_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
+# and the two segments of a pretraining row: "sop", "nsp" or "none".
+PAIR_OBJECTIVE = "pair_objective"
 _SIDECAR_SUFFIX = ".json"
 _SHARDED_NAME = re.compile(r"(.+)@([0-9]+)")
+# Types of the values that code relies on; counts are whole numbers.
+_COUNTS = ("rows", "bytes", "vocab_size", "max_seq_length", "max_predictions_per_seq")
+_TYPES = {
+    "vocabulary_sha256": str,
+    "content_sha256": str,
+    PAIR_OBJECTIVE: str,
+    "lower_case": bool,
+    "strip_accents": bool,
+    "labelled": bool,
+}
+# Bytes of a row beside its values, and the fewest that a value may take.
+_BYTES_OF_FRAME = 16
+_BYTES_OF_VALUE = {"int64": 1, "float32": 4, "string": 0}
+# Counts that follow from the text and the rows, which other keys identify.
+_STATISTICS = ("statistics", "text")
 
 
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
@@ -32,7 +58,8 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises:
       FileNotFoundError: the file or its sidecar is missing.
-      ValueError: the sidecar is damaged, of another format or of another file.
+      ValueError: the sidecar is damaged, of another format or of another file, or
+        claims more or larger rows than the file has room for.
     """
     sidecar = sidecar_path(path)
     for needed in (Path(path), sidecar):
@@ -45,8 +72,7 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         metadata = read_json(sidecar)
         version = metadata["format_version"]
-        _check_count("rows", metadata["rows"])
-        _check_count("bytes", metadata.get("bytes", 0))
+        _check_types(metadata)
         metadata["features"] = {
             name: _feature_from_json(name, spec)
             for name, spec in metadata["features"].items()
@@ -58,22 +84,33 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from error
     if version != FORMAT_VERSION:
         raise ValueError(
-            f"{sidecar} has format_version {version}, this release reads "
+            f"{sidecar} has format_version {version!r:.40}, this release reads "
             f"{FORMAT_VERSION}: make the records again."
         )
-    size = os.path.getsize(path)
-    if size != metadata.get("bytes", size):
-        raise ValueError(
-            f"{path} has {size:,} bytes, but its sidecar says {metadata['bytes']:,}: "
-            "copy both again, or remove both and make the records again."
-        )
+    _check_size(path, metadata)
     return metadata
+
+
+def _check_types(metadata: Mapping[str, Any]) -> None:
+    """Raises ValueError or KeyError unless values that code relies on are right."""
+    for name in ("rows", *(name for name in _COUNTS if name in metadata)):
+        _check_count(name, metadata[name])
+    for name, kind in _TYPES.items():
+        if not isinstance(metadata.get(name), kind | None):
+            raise ValueError(
+                f"{name} must be of type {kind.__name__}. Received "
+                f"{metadata[name]!r:.80}"
+            )
+    if not metadata["features"]:
+        raise ValueError("features must name one feature at least")
 
 
 def _check_count(name: str, value: Any) -> None:
     """Raises ValueError unless a value is a whole number that is not negative."""
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{name} must be a whole number from 0. Received {value!r}")
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(
+            f"{name} must be a whole number from 0. Received {value!r:.80}"
+        )
 
 
 def _feature_from_json(name: str, spec: Mapping[str, Any]) -> Feature:
@@ -81,9 +118,30 @@ def _feature_from_json(name: str, spec: Mapping[str, Any]) -> Feature:
     for size in spec["shape"]:
         if size is not None:
             _check_count(f"each size of {name}", size)
-    if spec["dtype"] not in ("int64", "float32", "string"):
-        raise ValueError(f"no rows have the dtype {spec['dtype']!r} of {name}")
+    if spec["dtype"] not in _BYTES_OF_VALUE:
+        raise ValueError(f"no rows have the dtype {spec['dtype']!r:.80} of {name}")
     return Feature(tuple(spec["shape"]), spec["dtype"])
+
+
+def _check_size(path: str | os.PathLike[str], metadata: Mapping[str, Any]) -> None:
+    """Raises ValueError if a file is not as large as its sidecar says, or too small
+    for its rows."""
+    size = os.path.getsize(path)
+    if size != metadata.get("bytes", size):
+        raise ValueError(
+            f"{path} has {size:,} bytes, but its sidecar says {metadata['bytes']:,}: "
+            "copy both again, or remove both and make the records again."
+        )
+    row = _BYTES_OF_FRAME + sum(
+        0 if feature.varies else feature.size * _BYTES_OF_VALUE[feature.dtype]
+        for feature in metadata["features"].values()
+    )
+    if metadata["rows"] * row > size:
+        raise ValueError(
+            f"{path} has {size:,} bytes, too few for what its sidecar says, "
+            f"{metadata['rows']:,} rows of at least {row:,} bytes: copy both again, or "
+            "remove both and make the records again."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,13 +152,17 @@ class RecordSet:
       paths: the files.
       rows: number of rows in each file.
       features: the spec that the rows of all files meet.
-      metadata: the first file's sidecar; all files agree in `SHARED_KEYS`.
+      metadata: the first file's sidecar; all files agree in the vocabulary, the text
+        cleaning and the pair objective.
+      sha256: digest of the sidecars, without statistics. It is the same for the same
+        rows wherever the files are.
     """
 
     paths: tuple[str, ...]
     rows: tuple[int, ...]
     features: Features
     metadata: Mapping[str, Any]
+    sha256: str
 
     @property
     def total_rows(self) -> int:
@@ -115,11 +177,36 @@ class RecordSet:
     @property
     def tokenizer_settings(self) -> dict[str, Any]:
         """The vocabulary and the text cleaning that made the rows."""
-        return {key: self.metadata.get(key) for key in SHARED_KEYS}
+        return {key: self.metadata.get(key) for key in TOKENIZER_KEYS}
+
+    @property
+    def pair_objective(self) -> str | None:
+        """What the two segments of a pretraining row are: "sop", "nsp" or "none".
+
+        None: the sidecar does not say it, as those of fine-tuning.
+        """
+        return self.metadata.get(PAIR_OBJECTIVE)
 
 
-# Keys that files must agree in to be read together.
-SHARED_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
+def check_features(
+    path: str | os.PathLike[str], features: Features, expected: Features
+) -> None:
+    """Checks that the rows of a file have some features.
+
+    Args:
+      path: the file, for the message.
+      features: those that its sidecar lists.
+      expected: those that it must list, among others.
+    Raises:
+      ValueError: one is missing, or of another shape or type.
+    """
+    for name, feature in expected.items():
+        if features.get(name) != feature:
+            raise ValueError(
+                f"{sidecar_path(path)} must list the feature {name}, of type "
+                f"{feature.dtype} and shape {list(feature.shape)}. Received "
+                f"{features.get(name)}: make the records again."
+            )
 
 
 def shard_paths(name: str) -> list[str]:
@@ -176,28 +263,39 @@ def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> Record
       ValueError: a file differs from `expected` or from the first file (the message has
         both values), or the files have no rows.
     """
+    for path in paths:
+        require_utf8(path)
     sidecars = [read_metadata(path) for path in paths]
     first = sidecars[0]
     for path, sidecar in zip(paths, sidecars, strict=True):
         for key, wanted in expected.items():
             if wanted is not None and sidecar.get(key) != wanted:
                 raise ValueError(
-                    f"{path} was made with {key}={_short(sidecar.get(key))}, but "
-                    f"{key}={_short(wanted)} is asked for: change the setting or make "
-                    "the records again."
+                    f"{path} was made with {key}={short_digest(sidecar.get(key))}, but "
+                    f"{key}={short_digest(wanted)} is asked for: change the setting, "
+                    "or make the records again."
                 )
-        for key in ("features", *SHARED_KEYS):
+        for key in ("features", *TOKENIZER_KEYS, PAIR_OBJECTIVE):
             if sidecar.get(key) != first.get(key):
                 raise ValueError(
-                    f"{path} and {paths[0]} differ in {key} ({sidecar.get(key)} and "
-                    f"{first.get(key)}): read only files that were made together."
+                    f"{path} and {paths[0]} differ in {key} "
+                    f"({short_digest(sidecar.get(key))} and "
+                    f"{short_digest(first.get(key))}): read only files that were made "
+                    "together."
                 )
     rows = tuple(sidecar["rows"] for sidecar in sidecars)
     if not sum(rows):
         raise ValueError(f"{paths[0]} and its set hold no rows: make them again.")
-    return RecordSet(tuple(map(str, paths)), rows, first["features"], first)
+    return RecordSet(
+        tuple(map(str, paths)), rows, first["features"], first, _digest(sidecars)
+    )
 
 
-def _short(value: Any) -> Any:
-    """Shortens a digest for a message; returns other values unchanged."""
-    return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else value
+def _digest(sidecars: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the digest of sidecars, in their order, without statistics."""
+    values = [
+        {key: value for key, value in sidecar.items() if key not in _STATISTICS}
+        for sidecar in sidecars
+    ]
+    text = json.dumps(values, sort_keys=True, default=dataclasses.asdict)
+    return digest(text.encode())

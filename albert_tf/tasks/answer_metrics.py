@@ -7,6 +7,7 @@ of several gold answers the best match counts.
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
 from albert_tf.task_config import Squad
@@ -42,6 +43,24 @@ class QuestionSet:
         """
         self._rows, self._contexts, self._golds = rows, contexts, golds
         self._task_config = task_config
+
+    def of_rows(self, places: np.ndarray) -> "QuestionSet":
+        """The questions of some of the rows, of which all rows are among them.
+
+        Args:
+          places: of the rows, int64.
+        """
+        if len(places) == len(self._rows):
+            return self
+        rows = [self._rows[place] for place in places]
+        ids = {bytes(np.asarray(r["question_id"]).item()).decode() for r in rows}
+        golds = self._golds
+        return QuestionSet(
+            rows,
+            {name: text for name, text in self._contexts.items() if name in ids},
+            golds and {name: golds[name] for name in golds if name in ids},
+            self._task_config,
+        )
 
     def proposals(self, predictions: Arrays) -> Proposals:
         """Answers from the predictions of all rows, in their order; see `propose`."""

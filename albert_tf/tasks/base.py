@@ -11,6 +11,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from albert_tf.records.features import Features
+
 Tensors: TypeAlias = Mapping[str, tf.Tensor]
 Arrays: TypeAlias = Mapping[str, np.ndarray]
 
@@ -42,8 +44,13 @@ class Task:
       predictions: (outputs, batch) -> name -> tensor [B, ...], the values to keep for
         each row that is evaluated or predicted; sizes after B are the same in every
         batch. None: nothing is kept.
-      host_metrics: predictions of all rows, in their order -> more metrics, computed
-        on the host. None: there are no more.
+      host_metrics: predictions of the rows that were evaluated, in their order, and
+        `row_index`, their places in the data set -> more metrics, computed on the host.
+        None: there are no more.
+      pair_objective: what the segments of pretraining rows must be for the labels of
+        their pairs to mean what the task learns; None: it does not learn these.
+      features: values of a sidecar -> the features that its rows must have; None: not
+        checked.
     """
 
     name: str
@@ -54,3 +61,5 @@ class Task:
     read_batch: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     predictions: Callable[[Tensors, Tensors], dict[str, tf.Tensor]] | None = None
     host_metrics: Callable[[Arrays], dict[str, float]] | None = None
+    pair_objective: str | None = None
+    features: Callable[[Mapping[str, Any]], Features] | None = None

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.model.heads import ClassificationModel
+from albert_tf.records.features import classifier_features
 from albert_tf.task_config import Classification
 from albert_tf.tasks import losses
 from albert_tf.tasks.base import Arrays, Task, Tensors, WeightedMean
@@ -31,6 +32,7 @@ def classification_task(task_config: Classification, dropout: float) -> Task:
         ),
         losses={"loss": WeightedMean(losses.classification, losses.row_weights)},
         best_metric=task_config.metrics[0],
+        features=lambda _: classifier_features("int64"),
         predictions=_predictions,
         host_metrics=functools.partial(label_metrics, names=task_config.metrics),
     )

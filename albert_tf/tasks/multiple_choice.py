@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.model.heads import MultipleChoiceModel
+from albert_tf.records.features import choice_features
 from albert_tf.task_config import MultipleChoice
 from albert_tf.tasks import losses
 from albert_tf.tasks.base import Arrays, Task, Tensors, WeightedMean
@@ -26,6 +27,7 @@ def multiple_choice_task(task_config: MultipleChoice, dropout: float) -> Task:
         build_model=functools.partial(MultipleChoiceModel, head_dropout=dropout),
         losses={"loss": WeightedMean(losses.classification, losses.row_weights)},
         best_metric="eval_accuracy",
+        features=lambda _: choice_features(),
         predictions=_predictions,
         host_metrics=functools.partial(choice_metrics, levels=task_config.levels),
     )

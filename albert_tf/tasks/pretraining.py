@@ -6,6 +6,7 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.heads import PretrainingModel
+from albert_tf.records.features import stated_pretraining_features
 from albert_tf.tasks import losses, metrics
 from albert_tf.tasks.base import Task, WeightedMean
 
@@ -36,6 +37,26 @@ PRETRAINING = Task(
         ),
     },
     best_metric="masked_lm_accuracy",
+    pair_objective="sop",
+    features=stated_pretraining_features,
+)
+
+
+def _renamed(numbers: Mapping[str, WeightedMean]) -> dict[str, WeightedMean]:
+    """The same losses or metrics, named after the next sentence."""
+    return {
+        name.replace("sentence_order", "next_sentence"): number
+        for name, number in numbers.items()
+    }
+
+
+# The same on rows of the objective of BERT, whose labels say if the second segment is
+# the next text.
+NEXT_SENTENCE = dataclasses.replace(
+    PRETRAINING,
+    losses=_renamed(PRETRAINING.losses),
+    metrics=_renamed(PRETRAINING.metrics),
+    pair_objective="nsp",
 )
 
 
@@ -56,4 +77,26 @@ MASKED_LM = dataclasses.replace(
     build_model=_build_without_sentence_order,
     losses={"masked_lm_loss": PRETRAINING.losses["masked_lm_loss"]},
     metrics={"masked_lm_accuracy": PRETRAINING.metrics["masked_lm_accuracy"]},
+    pair_objective=None,
 )
+
+
+def pretraining_task(pair_objective: str | None, sentence_order_loss: bool) -> Task:
+    """Returns the pretraining task of some rows.
+
+    Args:
+      pair_objective: what the two segments of a row are, as the sidecar says: "sop",
+        "nsp" or "none"; None: as for "sop", the sidecar does not say it.
+      sentence_order_loss: whether the labels of the pairs are learned.
+    Raises:
+      ValueError: the rows have no such labels.
+    """
+    if not sentence_order_loss:
+        return MASKED_LM
+    if pair_objective == "none":
+        raise ValueError(
+            "Rows of pair_objective=none have all segments in order, so there is no "
+            "sentence order to learn or to score: pass --nosentence_order_loss, or "
+            "rows made with --pair_objective=sop."
+        )
+    return NEXT_SENTENCE if pair_objective == "nsp" else PRETRAINING

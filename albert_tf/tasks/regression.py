@@ -5,6 +5,7 @@ import functools
 import tensorflow as tf
 
 from albert_tf.model.heads import ClassificationModel
+from albert_tf.records.features import classifier_features
 from albert_tf.task_config import Regression
 from albert_tf.tasks import losses
 from albert_tf.tasks.base import Arrays, Task, Tensors, WeightedMean
@@ -27,6 +28,7 @@ def regression_task(task_config: Regression, dropout: float) -> Task:
         ),
         losses={"loss": WeightedMean(losses.regression, losses.row_weights)},
         best_metric="pearson",
+        features=lambda _: classifier_features("float32"),
         predictions=_predictions,
         host_metrics=correlations,
     )

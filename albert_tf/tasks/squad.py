@@ -17,6 +17,7 @@ import tensorflow as tf
 import tf_keras
 
 from albert_tf.model.span_heads import AnswerableSpanModel, SpanModel
+from albert_tf.records.features import squad_features
 from albert_tf.task_config import Squad
 from albert_tf.tasks import losses, span_losses
 from albert_tf.tasks.answer_metrics import QuestionSet
@@ -48,7 +49,10 @@ def squad_task(
         return task
 
     def host_metrics(predictions: Arrays) -> dict[str, float]:
-        return questions.score(questions.proposals(predictions), task_config.threshold)
+        asked = questions
+        if "row_index" in predictions:
+            asked = questions.of_rows(predictions["row_index"])
+        return asked.score(asked.proposals(predictions), task_config.threshold)
 
     return dataclasses.replace(task, host_metrics=host_metrics)
 
@@ -60,6 +64,7 @@ def _v1(task_config: Squad) -> Task:
         read_batch=_read_batch,
         losses={"loss": WeightedMean(span_losses.span_loss, losses.row_weights)},
         best_metric="f1",
+        features=lambda _: squad_features(with_places=False),
         predictions=span_losses.best_spans(
             task_config.n_best_size, task_config.max_answer_length
         ),
@@ -85,6 +90,7 @@ def _v2(task_config: Squad, dropout: float) -> Task:
             ),
         },
         best_metric="best_f1",
+        features=lambda _: squad_features(with_places=False),
         predictions=_v2_predictions,
     )
 

@@ -1,8 +1,8 @@
 """The best weights of a run so far.
 
 `orbit.actions.NewBestMetric` keeps the best value only. Here weights, report and model
-files are stored together, a metric that is not defined counts as the worst, and early
-stopping reads the step of the best evaluation after a resumption.
+files are stored together, weights whose metric is not defined are never the best, and
+early stopping reads the step of the best evaluation after a resumption.
 """
 
 import math
@@ -27,8 +27,8 @@ class BestWeights:
 
         Args:
           output_dir: the run's output folder.
-          metric: the metric to choose by; higher is better, and None or NaN is worse
-            than any number.
+          metric: the metric to choose by; higher is better. Weights for which it is
+            None or NaN are not stored.
           files: name -> content of the files to store next to the weights.
         """
         self._folder, self._metric = output_dir / BEST_FOLDER, metric
@@ -46,6 +46,14 @@ class BestWeights:
           report: its evaluation report.
           step: optimizer steps done.
         """
+        if self._value(report) == -math.inf:
+            print(
+                f"WARNING: {self._metric} is undefined at step {step}, as a "
+                "correlation is if all predictions or all labels are equal: these "
+                "weights cannot be the best.",
+                flush=True,
+            )
+            return
         best = self.report()
         if best is not None and not self._value(report) > self._value(best):
             return

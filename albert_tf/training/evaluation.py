@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.load import HEADS, load_weights
@@ -44,9 +45,9 @@ def evaluate_splits(
         # Nothing may be missing: a head of random numbers predicts nothing.
         load_weights(model, checkpoint, unused_ok=HEADS)
         for name, rows in splits.items():
-            evaluator = Evaluator(task, model, rows, train_config)
             steps = batches.evaluation_steps(rows, train_config.eval_batch_size)
             with batches.explain_corruption([rows]):
+                evaluator = Evaluator(task, model, rows, train_config)
                 evaluation = evaluator.evaluate(tf.constant(steps))
             report = finish_report(evaluation.report, rows)
             evaluations[name] = evaluation._replace(report=report)
@@ -54,23 +55,28 @@ def evaluate_splits(
 
 
 def finish_report(
-    report: Mapping[str, Any], record_set: RecordSet | None
+    report: Mapping[str, Any], record_set: RecordSet, sample: np.ndarray | None = None
 ) -> dict[str, Any]:
     """An evaluator's report as JSON values, with its count of rows as `eval_rows`.
 
     Args:
       report: as of `Evaluation`; NaN becomes None, since JSON has no sign for it.
-      record_set: the rows, if all of them were evaluated; None: the count is not
-        checked.
+      record_set: the rows.
+      sample: places of those that were evaluated; None: all of them. Of a sample the
+        report has the number of rows that it is drawn from, too, as `eval_rows_of`.
     Raises:
       ValueError: the count of rows is not that of the sidecars.
     """
     metrics = dict(report)
     counted = int(metrics.pop("rows"))
-    if record_set and counted != record_set.total_rows:
+    expected = record_set.total_rows if sample is None else len(sample)
+    if counted != expected:
         raise ValueError(
-            f"Counted {counted} rows, the sidecars say {record_set.total_rows}: make "
-            "the records again."
+            f"Counted {counted} rows of {record_set.paths[0]}, expected {expected} as "
+            "the sidecars say: make the records again."
         )
     metrics = {name: None if v != v else v for name, v in metrics.items()}
-    return {"eval_rows": counted, **metrics}
+    counts = {"eval_rows": counted}
+    if sample is not None:
+        counts["eval_rows_of"] = record_set.total_rows
+    return {**counts, **metrics}

@@ -10,11 +10,22 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE
+from albert_tf.checkpoints.model_dir import (
+    CONFIG_FILE,
+    PRETRAINING_FILE,
+    TOKENIZER_FILE,
+)
 from albert_tf.checkpoints.output_names import check_start
 from albert_tf.config import AlbertConfig
-from albert_tf.files import json_bytes, read_json, write_json, write_whole
-from albert_tf.training import run_checkpoints
+from albert_tf.files import (
+    json_bytes,
+    read_json,
+    short_digest,
+    write_json,
+    write_whole,
+)
+from albert_tf.records.sidecar import PAIR_OBJECTIVE
+from albert_tf.training import record_checks, run_checkpoints
 from albert_tf.training.job import Job
 
 SETTINGS_FILE = "settings.json"
@@ -22,6 +33,9 @@ SETTINGS_FILE = "settings.json"
 _WEIGHTS = ("*.index", "*.safetensors", "saved_model.pb", "pytorch_model.bin")
 # Fields of TrainConfig that decide the weights; the others may change on resuming.
 _DECISIVE = ("train_batch_size", "precision", "random_seed")
+# Values that earlier releases did not store: not compared where they are missing.
+_DIGEST = "training_sha256"
+_NEW = (PAIR_OBJECTIVE, _DIGEST)
 
 
 def run_settings(job: Job, replicas: int) -> dict[str, Any]:
@@ -46,8 +60,8 @@ def digest(job: Job, replicas: int) -> int:
     settings = run_settings(job, replicas)
     # The one setting that may differ between machines.
     del settings["train"]["output_dir"]
-    row_counts = [rows and rows.rows for rows in (job.train_rows, job.eval_rows)]
-    return zlib.crc32(json.dumps([settings, row_counts]).encode())
+    rows = [rows and rows.sha256 for rows in (job.train_rows, job.eval_rows)]
+    return zlib.crc32(json.dumps([settings, rows]).encode())
 
 
 def write_files(job: Job, folder: Path) -> None:
@@ -63,6 +77,9 @@ def model_files(job: Job) -> dict[str, bytes]:
     files = {CONFIG_FILE: json_bytes(job.model_config.to_dict())}
     if job.train_rows:
         files[TOKENIZER_FILE] = json_bytes(job.train_rows.tokenizer_settings)
+    objective = record_checks.learned_objective(job)
+    if objective:
+        files[PRETRAINING_FILE] = json_bytes({PAIR_OBJECTIVE: objective})
     return {**files, **job.files}
 
 
@@ -70,11 +87,11 @@ def check_job(job: Job) -> None:
     """Checks that a job's rows belong together and that its output folder is its own.
 
     Raises:
-      ValueError: the evaluation rows were made with another vocabulary; the folder
-        holds another run or another model, the one that training starts from, or a
+      ValueError: as `record_checks.check_records`; the folder holds another run or
+        another model, the one that training starts from, or a
         run whose files are damaged or incomplete.
     """
-    _check_rows(job)
+    record_checks.check_records(job)
     folder = Path(job.train_config.output_dir)
     if job.train_rows:
         check_start(job.init_checkpoint, folder)
@@ -112,28 +129,21 @@ def _identity(job: Job) -> dict[str, Any]:
         # Rows made from a labeled file also carry a digest of that file's content.
         content = job.train_rows.metadata.get("content_sha256")
         identity |= {"content_sha256": content} if content else {}
+        objective = job.train_rows.pair_objective
+        identity |= {PAIR_OBJECTIVE: objective} if objective else {}
+        identity[_DIGEST] = job.train_rows.sha256
     return identity
 
 
 def _check_identity(job: Job, file: Path) -> None:
     stored = read_json(file, missing_ok=True)
     for name, value in json.loads(json.dumps(_identity(job))).items():
+        if name in _NEW and name not in stored:
+            continue
         if stored.get(name) != value:
             raise ValueError(
-                f"{file.parent} holds a run with {name}={stored.get(name)}, but "
-                f"{name}={value} is asked for: give another --output_dir, and "
+                f"{file.parent} holds a run with {name}="
+                f"{short_digest(stored.get(name))}, but {name}="
+                f"{short_digest(value)} is asked for: give another --output_dir, and "
                 "--init_checkpoint to start from its weights."
-            )
-
-
-def _check_rows(job: Job) -> None:
-    train, evaluation = job.train_rows, job.eval_rows
-    if not (train and evaluation):
-        return
-    for name, value in train.tokenizer_settings.items():
-        other = evaluation.tokenizer_settings[name]
-        if value != other:
-            raise ValueError(
-                f"{evaluation.paths[0]} was made with {name}={other}, the training "
-                f"rows with {value}: make them alike."
             )

@@ -178,6 +178,7 @@ class Evaluator(orbit.StandardEvaluator):
         model: tf_keras.Model,
         record_set: RecordSet,
         config: TrainConfig,
+        sample: np.ndarray | None = None,
     ):
         """Prepares the data; call it in the strategy's scope.
 
@@ -186,6 +187,7 @@ class Evaluator(orbit.StandardEvaluator):
           model: from `task.build_model`.
           record_set: evaluation rows, each counted once.
           config: its `eval_batch_size`, and how rows are padded.
+          sample: places of the rows to evaluate, rising, int64; None: all rows.
         """
         self._task, self._model = task, model
         self._strategy = tf.distribute.get_strategy()
@@ -198,7 +200,7 @@ class Evaluator(orbit.StandardEvaluator):
         multiple = batches.length_multiple(config, self._strategy)
         dataset = self._strategy.distribute_datasets_from_function(
             lambda context: batches.evaluation_batches(
-                record_set, config.eval_batch_size, context, multiple
+                record_set, config.eval_batch_size, context, multiple, sample
             )
         )
         super().__init__(eval_dataset=dataset)
@@ -253,6 +255,7 @@ class Evaluator(orbit.StandardEvaluator):
         predictions = _in_order(state) if state else {}
         if predictions and self._task.host_metrics:
             report |= self._task.host_metrics(predictions)
+        predictions.pop("row_index", None)
         return Evaluation({**report, "rows": float(self._rows.result())}, predictions)
 
 
@@ -269,11 +272,11 @@ class ReportingEvaluator(orbit.AbstractEvaluator):
 
 
 def _in_order(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Predictions of batches -> those of the real rows, in the order of the rows."""
+    """Predictions of batches -> those of the real rows, in the order of the rows, and
+    `row_index`, their places."""
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    places, weights = whole.pop("row_index"), whole.pop("row_weight")
-    real = np.flatnonzero(weights)
-    order = real[np.argsort(places[real], kind="stable")]
+    real = np.flatnonzero(whole.pop("row_weight"))
+    order = real[np.argsort(whole["row_index"][real], kind="stable")]
     return {name: values[order] for name, values in whole.items()}
 
 

@@ -25,6 +25,8 @@ from albert_tf.training.run import RunStatus, make_folder, run
 from albert_tf.training.stored_predictions import Predictions
 
 EVALUATION_FILE = "eval_results.json"
+# The highest of the paper's rates of fine-tuning (Table 14).
+USUAL_LEARNING_RATE = 5e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,8 +190,12 @@ def _evaluate_and_store(
         name: stored_predictions.complete(evaluated.predictions, splits[name])
         for name, evaluated in evaluations.items()
     }
+    trained = job.train_rows is not None
+    rate = job.optimizer_config.learning_rate if trained else None
     for name, predicted in predictions.items():
-        _warn_of_collapse(name, predicted)
+        warning = collapse_warning(name, predicted, rate)
+        if warning:
+            print(f"WARNING: {warning}", flush=True)
     if devices.is_chief(strategy):
         stored_predictions.write(Path(job.train_config.output_dir), predictions)
     reports = {
@@ -200,16 +206,35 @@ def _evaluate_and_store(
     return reports, predictions
 
 
-def _warn_of_collapse(name: str, predicted: Predictions) -> None:
-    probabilities = predicted.get("probabilities")
-    if probabilities is None or len(probabilities) < 2:
-        return
-    if len(np.unique(probabilities.argmax(axis=-1))) == 1:
-        print(
-            f"WARNING: all {len(probabilities)} predictions of {name} are one class: "
-            "the model may have collapsed; lower --learning_rate.",
-            flush=True,
-        )
+def collapse_warning(
+    name: str, predicted: Predictions, learning_rate: float | None
+) -> str:
+    """Warns of a model that predicts one class for rows of several.
+
+    Args:
+      name: the split.
+      predicted: its predictions. Without labels nothing can be said: all rows may be
+        of one class.
+      learning_rate: that of the training just done; None: there was none.
+    Returns:
+      The warning; empty: there is none.
+    """
+    probabilities, labels = predicted.get("probabilities"), predicted.get("label_ids")
+    if probabilities is None or labels is None or not predicted["labelled"]:
+        return ""
+    classes = np.unique(probabilities.argmax(axis=-1))
+    if len(classes) != 1 or len(np.unique(labels)) < 2:
+        return ""
+    share = np.mean(labels == classes[0])
+    text = (
+        f"all {len(labels)} predictions of {name} are one class, which {share:.0%} of "
+        "its labels are: the model tells no rows apart."
+    )
+    if learning_rate is None:
+        return text
+    if learning_rate > USUAL_LEARNING_RATE:
+        return f"{text} Lower --learning_rate, which is {learning_rate:g}."
+    return f"{text} Train longer, or on more rows of the other classes."
 
 
 def _summary(results: Mapping[str, dict], metric: str) -> dict[str, Any]:

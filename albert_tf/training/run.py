@@ -16,7 +16,7 @@ from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.file_kinds import check_replaceable
 from albert_tf.records import batches
 from albert_tf.training import devices as training_devices
-from albert_tf.training import identity
+from albert_tf.training import identity, record_checks
 from albert_tf.training.best_checkpoint import BestWeights
 from albert_tf.training.job import Job as Job
 from albert_tf.training.session import Session
@@ -58,7 +58,8 @@ def run(
         one is due) is saved.
     Returns:
       The content of `results.json`: `global_step`, the metrics, `train` (the report of
-      the last loop), `status` (of `RunStatus`), and `settings`.
+      the last loop), `status` (of `RunStatus`), `eval_data` (the files of
+      the evaluation rows and what they hold), and `settings`.
     Raises:
       ValueError: settings that do not fit each other or the output folder; no weights
         to evaluate; a checkpoint that does not match the model or is damaged; a
@@ -93,6 +94,7 @@ def run(
             results = _train(job, strategy, session, best, signals, on_loop_end)
         if job.eval_rows and results["status"] != RunStatus.PREEMPTED:
             results |= _evaluate(job, session, best)
+            results["eval_data"] = record_checks.describe(job.eval_rows)
         settings = identity.run_settings(job, strategy.num_replicas_in_sync)
         results = {"global_step": session.step, **results, "settings": settings}
         if chief:

@@ -15,6 +15,7 @@ from albert_tf.checkpoints.output_folders import locate_best, locate_trained
 from albert_tf.checkpoints.tensorflow_files import read_state
 from albert_tf.model.precision import precision_policy
 from albert_tf.records import batches
+from albert_tf.records.sampling import sample_rows
 from albert_tf.training import optimization, run_checkpoints
 from albert_tf.training.evaluation import finish_report
 from albert_tf.training.job import Job
@@ -57,8 +58,14 @@ class Session:
         if job.train_rows:
             self._trainer = Trainer(job, self.model, optimizer)
         trainer = self._trainer
+        self._sample = None
         if job.eval_rows:
-            evaluator = Evaluator(job.task, self.model, job.eval_rows, config)
+            if config.max_eval_steps:
+                most = config.max_eval_steps * config.eval_batch_size
+                self._sample = sample_rows(job.eval_rows, most, config.random_seed)
+            evaluator = Evaluator(
+                job.task, self.model, job.eval_rows, config, self._sample
+            )
         checkpoint = run_checkpoints.training_checkpoint(
             self.model, optimizer, **(trainer.state if trainer else {})
         )
@@ -118,10 +125,9 @@ class Session:
         config, rows = self._job.train_config, self._job.eval_rows
         if rows is None:
             raise ValueError("The job has no rows to evaluate on: pass eval_rows.")
-        steps = batches.evaluation_steps(rows, config.eval_batch_size)
-        limited = 0 < config.max_eval_steps < steps
-        report = self._controller.evaluate(config.max_eval_steps if limited else steps)
-        report = finish_report(report, None if limited else rows)
+        steps = batches.evaluation_steps(rows, config.eval_batch_size, self._sample)
+        report = self._controller.evaluate(steps)
+        report = finish_report(report, rows, self._sample)
         self._evaluation = (self.step, report)
         return report
 

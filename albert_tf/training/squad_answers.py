@@ -7,7 +7,7 @@ A folder of answers has four files: `predictions.json`, `nbest_predictions.json`
 import dataclasses
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -152,14 +152,14 @@ class Ensemble:
           FileNotFoundError: a folder has no answers.
           ValueError: answers to other questions, or of both versions of SQuAD.
         """
-        results = [_read(folder / RESULTS_FILE) for folder in folders]
+        results = [_read_results(folder / RESULTS_FILE) for folder in folders]
         contexts = file.contexts()
         proposals = answers.average(
             [_read_proposals(folder, contexts, file.path) for folder in folders],
             n_best_size,
         )
         version_2 = results[0]["task_name"] == Squad(True).task_name
-        thresholds = [float(each["threshold"]) for each in results] if version_2 else []
+        thresholds = [each["threshold"] for each in results] if version_2 else []
         return cls(proposals, version_2, thresholds)
 
     def mean_threshold(self) -> float:
@@ -176,6 +176,17 @@ class Ensemble:
         return statistics.fmean(self.thresholds)
 
 
+def _read_results(file: Path) -> dict[str, Any]:
+    """Reads a `squad_results.json`; its threshold, of v2.0 alone, is a number."""
+    results = _read(file)
+    try:
+        if results["task_name"] == Squad(True).task_name:
+            results["threshold"] = float(results["threshold"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise _damaged(file, repr(error)) from None
+    return results
+
+
 def _read_proposals(
     folder: Path, contexts: Mapping[str, str], questions_path: str
 ) -> Proposals:
@@ -185,13 +196,10 @@ def _read_proposals(
     try:
         for question, values in listed.items():
             if "reason" in values[0]:
-                reasons[question], values = values[0]["reason"], []
-            candidates[question] = [Candidate(**value) for value in values]
-    except (LookupError, TypeError):
-        raise ValueError(
-            f"{folder / N_BEST_FILE} is not a file of run_squad.py: answer "
-            "--predict_file with that model again."
-        ) from None
+                reasons[question], values = str(values[0]["reason"]), []
+            candidates[question] = [_candidate(value) for value in values]
+    except (LookupError, TypeError) as error:
+        raise _damaged(folder / N_BEST_FILE, error) from None
     same = listed.keys() == contexts.keys() and all(
         contexts[question][candidate.start : candidate.end] == candidate.text
         for question, found in candidates.items()
@@ -202,15 +210,45 @@ def _read_proposals(
             f"{folder} has answers to other questions than {questions_path}: "
             "answer that with run_squad.py first."
         )
-    null_odds = folder / NULL_ODDS_FILE
-    null_scores = None
-    if null_odds.is_file():
-        # "inf" and "-inf" are written for infinities, and null for NaN.
-        null_scores = {
-            question: math.nan if value is None else float(value)
-            for question, value in _read(null_odds).items()
-        }
-    return Proposals(candidates, null_scores, reasons)
+    return Proposals(candidates, _read_null_scores(folder, contexts), reasons)
+
+
+def _candidate(values: Mapping[str, Any]) -> Candidate:
+    """Reads an entry of a list of answers; raises TypeError if it is none."""
+    candidate = Candidate(**values)
+    for name, expected in Candidate.__annotations__.items():
+        value = getattr(candidate, name)
+        kinds = (int, float) if expected is float else (expected,)
+        if type(value) not in kinds or (expected is float and math.isnan(value)):
+            raise TypeError(f"{name} is {value!r:.80}")
+    return candidate
+
+
+def _read_null_scores(
+    folder: Path, questions: Iterable[str]
+) -> dict[str, float] | None:
+    """Reads the null scores of a folder of answers; None: v1.1 has none."""
+    file = folder / NULL_ODDS_FILE
+    if not file.is_file():
+        return None
+    # What JSON has no number for is written so.
+    special = {"inf": math.inf, "-inf": -math.inf, None: math.nan}
+    scores: dict[str, Any] = {
+        question: special.get(score, score) if isinstance(score, str | None) else score
+        for question, score in _read(file).items()
+    }
+    for question in questions:
+        score = scores.get(question)
+        if type(score) is bool or not isinstance(score, int | float):
+            raise _damaged(file, f"question {question!r:.80} has {score!r:.80}")
+    return scores
+
+
+def _damaged(file: Path, problem: object) -> ValueError:
+    return ValueError(
+        f"{file} is not a file of run_squad.py ({problem}): answer --predict_file with "
+        "that model again."
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

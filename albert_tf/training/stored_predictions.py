@@ -19,14 +19,15 @@ from albert_tf.records.reader import read_strings
 from albert_tf.records.sidecar import RecordSet
 
 PREDICTIONS_FOLDER = "predictions"
-# Errors of numpy and zipfile if a file is cut off, altered, or claims absurd sizes.
-_DAMAGES = (
+# Errors of reading a damaged file, which may claim any size.
+_DAMAGE = (
     ValueError,
+    OSError,
     EOFError,
     KeyError,
-    MemoryError,
     NotImplementedError,
-    OSError,
+    MemoryError,
+    OverflowError,
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
@@ -98,8 +99,8 @@ def read(output_dir: Path, name: str) -> dict[str, np.ndarray]:
         # NumPy does not close a damaged file that it has opened itself.
         with open(file, "rb") as content, np.load(content) as arrays:
             return dict(arrays)
-    except _DAMAGES as error:
-        raise ValueError(f"{file} is damaged ({error}): predict again.") from error
+    except _DAMAGE as error:
+        raise ValueError(f"{file} is damaged ({error!r}): predict again.") from error
 
 
 def _folders(output_dir: Path) -> list[Path]:

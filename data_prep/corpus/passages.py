@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from albert_tf.files import RepeatedKeyError, unique_keys
 from data_prep.corpus.files import Source, is_unicode
 
 BAD_PASSAGES = "files that are not of their format"
@@ -50,6 +51,8 @@ def _passages(
     except UnicodeDecodeError as error:
         line = 1 + content.count(b"\n", 0, error.start)
         source.reject(line, "not UTF-8", BAD_PASSAGES)
+    except RepeatedKeyError as error:
+        source.reject(1, f"JSON, but {error}", BAD_PASSAGES)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         source.reject(1, f"JSON, but not of a {kind} file", BAD_PASSAGES)
     else:
@@ -66,9 +69,10 @@ def json_values(content: bytes) -> Iterator[tuple[int, Any]]:
     Raises:
       UnicodeDecodeError: the content is not UTF-8.
       json.JSONDecodeError: a value is not JSON; the error holds its line.
+      RepeatedKeyError: an object has a key twice.
     """
     text = content.decode("utf-8-sig")
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
     line, counted = 1, 0
     position = _skip_white_space(text, 0)
     while position < len(text):

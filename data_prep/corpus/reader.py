@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import sentencex
 
-from albert_tf.files import check_local
+from albert_tf.files import RepeatedKeyError, check_local, parse_json
 from data_prep.corpus.files import (
     BAD_UTF8,
     BLOCK_BYTES,
@@ -304,7 +304,7 @@ def read_documents(
 def _json_text(line: str, number: int, source: Source) -> str | None:
     """Returns the text of a document; None if the line is bad and was counted."""
     try:
-        text = json.loads(line)["text"]
+        text = parse_json(line)["text"]
         if not isinstance(text, str):
             raise TypeError
         if is_unicode(text):
@@ -312,9 +312,11 @@ def _json_text(line: str, number: int, source: Source) -> str | None:
         problem = "half of a surrogate pair in the text"
     except json.JSONDecodeError as error:
         problem = f"not JSON ({error.msg} at column {error.colno})"
+    except RepeatedKeyError as error:
+        problem = str(error)
     except (TypeError, KeyError):
         problem = 'not an object with a string under "text"'
-    except (RecursionError, ValueError):
+    except ValueError:
         problem = "JSON that is nested too deep or has too long a number"
     source.reject(number, problem, BAD_JSON)
     return None

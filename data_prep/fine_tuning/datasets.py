@@ -167,7 +167,7 @@ def table(
             "add 'train', or use table_of_task for a trained model."
         )
     columns = columns or Columns("text", label="label")
-    stored = dataclasses.asdict(dataclasses.replace(columns, label=None))
+    stored = dataclasses.asdict(columns)
     task_config: Classification | Regression
     if regression:
         task_config = Regression(CUSTOM, None, max_seq_length, stored)
@@ -185,7 +185,7 @@ def table_of_task(
     tokenizer: AlbertTokenizer,
     task_config: TaskConfig | None,
     *,
-    label_column: str | int = "label",
+    label_column: str | int | None = None,
     cache_dir: FilePath = CACHE_DIR,
     on_bad_row: str = "error",
 ) -> TaskData:
@@ -196,7 +196,8 @@ def table_of_task(
         predicted.
       tokenizer: the model's.
       task_config: the model's, which has the labels, the columns and the length.
-      label_column: column of the label in "dev".
+      label_column: column of the label in "dev"; None: the one trained on, or else
+        "label".
       cache_dir: folder for the converted rows.
       on_bad_row: as `tables.read_table`.
     Raises:
@@ -209,7 +210,17 @@ def table_of_task(
             f"The model was trained for {name}, not to classify texts: give one that "
             "was."
         )
-    columns = Columns(**{**task_config.columns, "label": label_column})
+    known = dict(task_config.columns)
+    if known.get("text") is None:
+        raise ValueError(
+            f"The task {task_config.task_name} does not say which column of a table "
+            "holds the text: give it, as --text_column or in its columns."
+        )
+    if label_column is None:
+        label_column = known.get("label")
+    if label_column is None:
+        label_column = "label"
+    columns = Columns(**{**known, "label": label_column})
     conversion = split_rows.Conversion(tokenizer, cache_dir, on_bad_row)
     return _read_tables(files, task_config, columns, conversion)
 
@@ -224,8 +235,10 @@ def _read_tables(
     splits = {}
     for name, file in files.items():
         labelled = name == "train" or name in DEV_SPLITS
-        stored = columns if labelled else Columns(**task_config.columns)
-        splits[name] = split_rows.of_table(name, file, stored, task_config, conversion)
+        read = columns
+        if not labelled:
+            read = dataclasses.replace(Columns(**task_config.columns), label=None)
+        splits[name] = split_rows.of_table(name, file, read, task_config, conversion)
     return _task_data(task_config, splits)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from albert_tf.files import RepeatedKeyError
 from data_prep.corpus.passages import json_values
 from data_prep.fine_tuning.multiple_choice import (
     MAX_OPTIONS,
@@ -140,6 +141,8 @@ def _objects(path: Path) -> Iterator[tuple[int, dict]]:
         raise ValueError(
             f"{path}, line {error.lineno}: not JSON ({error.msg}): correct it."
         ) from None
+    except RepeatedKeyError as error:
+        raise ValueError(f"{path}: {error}: keep one.") from None
     except RecursionError:
         raise ValueError(f"{path}: not of this format: nested too deeply.") from None
     except UnicodeDecodeError as error:

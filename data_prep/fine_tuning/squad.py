@@ -9,12 +9,13 @@ rows of the paragraphs.
 """
 
 import dataclasses
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from albert_tf.files import parse_json
 
 # JSON may spell half of a surrogate pair, which is no character and cannot be written.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -137,10 +138,10 @@ def read_squad(path: str | os.PathLike) -> SquadFile:
     """
     path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = parse_json(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no SQuAD file {path}.") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} is not a JSON file in UTF-8 ({error}).") from None
     paragraphs = tuple(_paragraphs(content, str(path)))
     squad = SquadFile(str(path), _has_impossible(content), paragraphs)

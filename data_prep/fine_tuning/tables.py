@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from albert_tf.files import parse_json
+
 ON_BAD_ROW = ("error", "skip")
 # Characters of a header in a message: a file of another kind may be one long line.
 _MOST_LISTED = 300
@@ -257,8 +259,8 @@ def _json_rows(path: Path, bad: _BadRows) -> Iterator[tuple[int, dict[str, Any]]
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            row = parse_json(line)
+        except ValueError as error:
             bad.add(number, f"it is not JSON ({error}).")
             continue
         if isinstance(row, dict):

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.records.sidecar import read_metadata
+from albert_tf.records.features import stated_pretraining_features
+from albert_tf.records.sidecar import check_features, read_metadata
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.pretraining.config import PAIR_OBJECTIVES
 
@@ -21,6 +22,19 @@ class Problem(NamedTuple):
 
     row: int
     text: str
+
+
+def read_pretraining_metadata(path: str) -> Mapping[str, Any]:
+    """Reads the sidecar of a file of pretraining rows.
+
+    Raises:
+      FileNotFoundError: there is no such file or sidecar.
+      ValueError: the sidecar is damaged, or its rows lack a feature.
+    """
+    metadata = read_metadata(path)
+    expected = stated_pretraining_features(metadata)
+    check_features(path, metadata["features"], expected)
+    return metadata
 
 
 def describe_row(
@@ -41,11 +55,13 @@ def describe_row(
     predicted = int(row["masked_lm_weights"].sum())
     positions = row["masked_lm_positions"][:predicted].tolist()
     for position, label in zip(positions, row["masked_lm_ids"].tolist(), strict=False):
-        tokens[position] = f"{{{name(label)}>{tokens[position]}}}"
+        if 0 <= position < len(tokens):
+            tokens[position] = f"{{{name(label)}>{tokens[position]}}}"
     real = int(row["input_mask"].sum())
     second = real - int(row["segment_ids"].sum())
     label = int(row["next_sentence_labels"].item())
-    meaning = PAIR_OBJECTIVES[metadata.get("pair_objective", "sop")][label]
+    meanings = PAIR_OBJECTIVES.get(metadata.get("pair_objective", "sop"), ())
+    meaning = meanings[label] if 0 <= label < len(meanings) else "unknown"
     lines = [f"{real} tokens, {predicted} to predict, label {label} ({meaning})"]
     for segment, part in (("A", tokens[:second]), ("B", tokens[second:real])):
         lines.extend(
@@ -77,13 +93,14 @@ def find_problems(
     # Loads TensorFlow, which data preparation does without until here.
     from albert_tf.records.reader import read_batches
 
-    metadata = read_metadata(path)
+    metadata = read_pretraining_metadata(path)
     if tokenizer is not None:
         for key, value in tokenizer.metadata().items():
-            if key in ("vocabulary_sha256", "vocab_size") and metadata[key] != value:
+            made_with = metadata.get(key)
+            if key in ("vocabulary_sha256", "vocab_size") and made_with != value:
                 raise ValueError(
-                    f"{path} was made with {key}={metadata[key]}, but the vocabulary "
-                    f"given has {value}: give the one that made it."
+                    f"{path} was made with {key}={made_with}, but the vocabulary given "
+                    f"has {value}: give the one that made it."
                 )
     special: tuple[int, int, int | None] | None = None
     if tokenizer is not None:
@@ -93,7 +110,7 @@ def find_problems(
         for batch in read_batches(path, _ROWS_AT_ONCE):
             special = special or _special_ids(batch)
             problems: dict[int, str] = {}
-            for text, is_bad in _checks(batch, metadata["vocab_size"], special):
+            for text, is_bad in _checks(batch, metadata.get("vocab_size", 0), special):
                 for row in np.flatnonzero(is_bad).tolist():
                     problems.setdefault(row, text)
             for row in sorted(problems):

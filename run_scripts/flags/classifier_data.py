@@ -44,7 +44,12 @@ def define_flags() -> None:
         "",
         "Custom task: column of the second text; empty: there is none.",
     )
-    flags.DEFINE_string("label_column", "label", "Custom task: column of the label.")
+    flags.DEFINE_string(
+        "label_column",
+        "label",
+        "Custom task: column of the label. Default without --do_train: the one that "
+        "was trained on.",
+    )
     flags.DEFINE_bool("regression", False, "Custom task: predict numbers.")
     flags.DEFINE_enum(
         "on_bad_row",
@@ -164,15 +169,16 @@ def _read_tables(
 ) -> TaskData:
     # The files of some models do not say which texts a row has: the flags do.
     unknown = {"text": FLAGS.text_column, "text_pair": FLAGS.text_pair_column or None}
-    columns = dict(task_config.columns or unknown)
+    columns = {"text": None, "text_pair": None, **(task_config.columns or unknown)}
     for name in ("text", "text_pair"):
         # A table may name its columns differently than the one trained on.
-        if columns[name] is not None and FLAGS[f"{name}_column"].present:
+        is_needed = name == "text" or columns[name] is not None
+        if is_needed and FLAGS[f"{name}_column"].present:
             columns[name] = FLAGS[f"{name}_column"].value
     return datasets.table_of_task(
         _files(),
         tokenizer,
         dataclasses.replace(task_config, columns=columns),
-        label_column=FLAGS.label_column,
+        label_column=FLAGS.label_column if FLAGS["label_column"].present else None,
         **_reading(),
     )

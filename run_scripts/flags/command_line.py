@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
+from flags.error_text import describe
 from flags.help import script_help
 from flags.paths import PATH_FLAGS, check_paths
 
@@ -40,10 +41,14 @@ def run(main: Callable, words: str = "") -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         try:
+            _check_utf8(arguments)
             return FLAGS(arguments)
         except flags.Error as error:
             missing = re.findall(r"Flag (--\w+) must have a value", str(error))
             _print_error(f"Pass {' and '.join(missing)}." if missing else error)
+            sys.exit(2)
+        except ValueError as error:  # of absl, about --noNAME=VALUE
+            _print_error(str(error))
             sys.exit(2)
 
     def guarded(arguments):
@@ -79,21 +84,33 @@ def _check_paths(words: list[str]) -> None:
     check_paths({n: FLAGS[n].value for n in names if n in FLAGS}, words)
 
 
+def _check_utf8(arguments: list[str]) -> None:
+    """Raises flags.Error unless arguments are UTF-8, as TensorFlow and JSON need it."""
+    for argument in arguments[1:]:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise flags.Error(
+                f"Arguments must be UTF-8. Received {argument!r}: rename the file or "
+                "folder, or type it anew."
+            ) from None
+
+
 def _expected_errors() -> tuple[type[Exception], ...]:
     """Errors that are about values and files, not about the code."""
     tensorflow = sys.modules.get("tensorflow")
-    # Sizes that no machine can hold raise the last two.
+    # Sizes that no machine can hold raise the last three.
     return (
         ValueError,
         OSError,
         MemoryError,
         RecursionError,
+        OverflowError,
         *([tensorflow.errors.OpError] if tensorflow else []),
     )
 
 
 def _print_error(error: Exception | str) -> None:
-    """Prints an error in one line; one without a text by its kind."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    text = text.removeprefix("ERROR:: ")  # of absl, about --flagfile
-    print(f"ERROR: {text}", file=sys.stderr)
+    """Prints an error in one line; see `error_text.describe`."""
+    line = describe(error).encode("utf-8", "backslashreplace").decode()
+    print(f"ERROR: {line}", file=sys.stderr)

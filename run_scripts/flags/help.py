@@ -64,6 +64,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "strict",
         "run_source",
         "resize_vocabulary",
+        "old_vocabulary",
     ),
     "Output": (
         "output_dir",

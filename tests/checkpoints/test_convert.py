@@ -201,6 +201,50 @@ def test_a_grown_vocabulary_keeps_its_old_ids(released, tmp_path):
         convert(folder, tmp_path / "x", "own", vocab_size=63, vocabulary=other)
 
 
+def test_without_the_old_vocabulary_a_new_one_is_refused_until_it_is_named(
+    released, tmp_path
+):
+    folder = released[0]
+    old = model_dir.read_vocabulary(folder)
+    metadata = old.tokenizer().metadata()
+    (folder / "tokenizer.json").write_text(json.dumps(metadata))
+    (folder / "vocab_chinese.txt").rename(tmp_path / "old.txt")
+
+    def grow(name, pieces, **changes):
+        (tmp_path / name).write_text("\n".join(pieces) + "\n")
+        new = model_dir.VocabularyFile(tmp_path / name, True, True)
+        return convert(
+            folder,
+            tmp_path / "there",
+            "own",
+            vocab_size=63,
+            vocabulary=new,
+            **changes,
+        )
+
+    longer = [*TOKENS, "k", "l"]
+    with pytest.raises(ValueError, match="pass that as --old_vocabulary"):
+        grow("foreign.txt", longer)
+    other = model_dir.VocabularyFile(tmp_path / "foreign.txt", True, True)
+    with pytest.raises(ValueError, match=r"foreign\.txt is not the vocabulary that"):
+        grow("longer.txt", longer, old_vocabulary=other)
+    known = model_dir.VocabularyFile(tmp_path / "old.txt", True, True)
+    with pytest.raises(ValueError, match=r"shorter\.txt does not have 'j' at 14"):
+        grow("shorter.txt", TOKENS[:-1], old_vocabulary=known)
+    grow("longer.txt", longer, old_vocabulary=known)
+    assert model_dir.read_metadata(tmp_path / "there")["vocab_size"] == 17
+
+
+def test_the_models_own_vocabulary_may_be_named_when_rows_are_added(released, tmp_path):
+    folder = released[0]
+    old = model_dir.read_vocabulary(folder)
+    (folder / "tokenizer.json").write_text(json.dumps(old.tokenizer().metadata()))
+    (folder / "vocab_chinese.txt").rename(tmp_path / "old.txt")
+    own = model_dir.VocabularyFile(tmp_path / "old.txt", True, True)
+    convert(folder, tmp_path / "there", "own", vocab_size=63, vocabulary=own)
+    assert model_dir.read_metadata(tmp_path / "there")["vocab_size"] == 15
+
+
 def test_what_is_known_of_a_vocabulary_travels_without_its_file(released, tmp_path):
     folder = released[0]
     (folder / "vocab_chinese.txt").unlink()

@@ -1,6 +1,8 @@
 """The script of Figure 1 writes its table and picture, and names what is missing."""
 
 import csv
+import json
+import shutil
 
 import pytest
 
@@ -20,6 +22,10 @@ def files(tmp_path_factory):
         config.to_json(folder / name / "albert_config.json")
         checkpoint = weights_checkpoint(AlbertEncoder(config, seed=layers))
         checkpoint.write(str(folder / name / "model.ckpt"))
+    shutil.copytree(folder / "shallow", folder / "other")
+    stated = {"lower_case": True, "strip_accents": True, "vocab_size": tiny.VOCAB_SIZE}
+    stated["vocabulary_sha256"] = "0f" * 32
+    (folder / "other" / "tokenizer.json").write_text(json.dumps(stated))
     letters = [chr(97 + i) for i in range(26)]
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", *letters]
     pieces += [f"##{letter}" for letter in letters] + ["the", "of"]
@@ -61,6 +67,8 @@ def test_the_script_writes_a_line_a_layer_and_a_picture(files):
     [
         (["--checkpoints=nowhere"], "nowhere"),
         (["--checkpoints=shallow", "--input_file=no.txt"], "no.txt"),
+        (["--checkpoints=other"], "other has vocabulary_sha256=0f0f0f0f0f0f"),
+        (["--checkpoints=shallow", "--max_seq_length=25"], "at most 24 tokens"),
     ],
 )
 def test_what_is_missing_is_one_line(arguments, words, files):

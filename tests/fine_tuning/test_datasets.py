@@ -1,5 +1,6 @@
 """Files of each task as splits."""
 
+import dataclasses
 import json
 
 import pytest
@@ -42,7 +43,7 @@ def test_a_table_of_ones_own(tmp_path, tokenizer):
         {
             "text": "text",
             "text_pair": None,
-            "label": None,
+            "label": "label",
             "index": None,
             "header": True,
         },
@@ -91,6 +92,27 @@ def test_numbers_are_a_regression(tmp_path, tokenizer):
     assert isinstance(data.task_config, Regression)
     values = [row["label_ids"] for row in read_rows(data.train.paths[0])]
     assert [float(value) for value in values] == [1.5, -2.0]
+    # The task remembers the column of the label, for tables to evaluate on.
+    files = {"dev": tmp_path / "a.csv"}
+    again = datasets.table_of_task(files, tokenizer, data.task_config)
+    assert [
+        float(row["label_ids"]) for row in read_rows(again.dev["dev"].paths[0])
+    ] == [
+        1.5,
+        -2.0,
+    ]
+    # Earlier releases did not store it.
+    old = {**data.task_config.columns, "label": None}
+    old = dataclasses.replace(data.task_config, columns=old)
+    with pytest.raises(ValueError, match="'label'"):
+        datasets.table_of_task(files, tokenizer, old)
+    again = datasets.table_of_task(files, tokenizer, old, label_column="value")
+    assert again.dev["dev"].total_rows == 2
+
+
+def test_a_task_that_names_no_column_is_refused(tokenizer):
+    with pytest.raises(ValueError, match=r"which column .*--text_column"):
+        datasets.table_of_task({"new": "a.csv"}, tokenizer, Regression("toy"))
 
 
 def write_mnli(folder):

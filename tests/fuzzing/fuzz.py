@@ -40,7 +40,7 @@ from previous_version import commands, runner
 
 _FOLDER = Path(runner.__file__).parent
 _SECONDS, _BYTES = 120, 4 << 30
-_LONGEST_LINE = 1_000
+_LONGEST_LINE = 1_100
 _BINARY = (".model", ".tfrecord", ".index", ".data-00000-of-00001", ".pb")
 # Fewest steps that train; later flags replace earlier ones.
 _FAST = ["--num_train_steps=2", "--save_checkpoints_steps=2", "--iterations_per_loop=2"]

@@ -29,16 +29,16 @@ def make_job(rows, output_dir, steps=12, **changes):
         "precision": "float32",
         "eval_steps": 0,
         "max_train_hours": 0.0,
+        "max_eval_steps": 0,
         "random_seed": 12345,
     }
     optimizer |= {k: changes.pop(k) for k in [*changes] if k in optimizer}
     train |= {k: changes.pop(k) for k in [*changes] if k in train}
-    job = {"model_config": tiny_config(), "train_rows": rows} | changes
+    job = {"task": PRETRAINING, "model_config": tiny_config(), "train_rows": rows}
     return Job(
-        task=PRETRAINING,
         optimizer_config=OptimizerConfig(**optimizer),
         train_config=TrainConfig(str(output_dir), **train),
-        **job,
+        **(job | changes),
     )
 
 

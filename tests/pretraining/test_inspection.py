@@ -114,12 +114,13 @@ def test_damage_and_loss_are_found(tmp_path):
     assert "row 1 is damaged" in problem.text
     metadata = read_metadata(path)
     sidecar = {**metadata, "features": {}, "bytes": sum(map(len, frames[:2]))}
+    sidecar["rows"] = 3
     sidecar["features"] = {n: vars(f) for n, f in metadata["features"].items()}
     content[place] ^= 16
     Path(path).write_bytes(content[: sidecar["bytes"]])
     write_json(sidecar_path(path), sidecar)
     (problem,) = inspection.find_problems(path)
-    assert problem.row == 2 and f"{metadata['rows']} rows were" in problem.text
+    assert problem.row == 2 and "3 rows were" in problem.text
 
 
 def test_another_vocabulary_is_refused(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.records import batches
+from albert_tf.records import batches, encoding
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import read_record_set
 from helpers import tiny
@@ -230,3 +230,19 @@ def test_a_batch_that_replicas_cannot_share_is_refused(record_set):
         batches.training_batches(record_set, 6, SEED, 0, context)
     with pytest.raises(ValueError, match=r"6 rows .* 4 replicas"):
         batches.evaluation_batches(record_set, 6, context)
+
+
+@pytest.mark.parametrize("claim", [2**40, 2**62])
+def test_a_forged_length_is_named_before_memory_is_taken_for_it(claim, tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 3)
+    content = path.read_bytes()
+    head = claim.to_bytes(8, "little")
+    path.write_bytes(head + encoding._checksum(head) + content[12:])
+    record_set = read_record_set([str(path)], {})
+    context = tf.distribute.InputContext(1, 0, 1)
+    for read in (
+        lambda: batches.training_batches(record_set, 2, 1, 0, context),
+        lambda: batches.evaluation_batches(record_set, 2, context),
+    ):
+        with pytest.raises(ValueError, match=f"corrupt: {path} at byte 0"):
+            read()

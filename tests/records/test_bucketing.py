@@ -202,3 +202,19 @@ def test_strings_and_numbers_come_back_as_they_were(tmp_path):
             assert kept == values
         else:
             assert np.array_equal(kept, np.array(values, kept.dtype))
+
+
+def test_rows_longer_than_their_sidecar_says_are_refused_not_cut(tmp_path):
+    rows = write_set(tmp_path / "rows", [3, 12], max_seq_length=11)
+    with pytest.raises(ValueError, match=r"up to 12 tokens, .*max_seq_length=11"):
+        training(rows, 2, 1)
+
+
+@pytest.mark.parametrize("make", [training, evaluation])
+def test_another_number_of_rows_than_the_sidecar_says_is_named(make, tmp_path):
+    write_set(tmp_path / "rows", [9, 12, 14])
+    sidecar = tmp_path / "rows.json"
+    sidecar.write_text(sidecar.read_text().replace('"rows": 3', '"rows": 4'))
+    rows = read_record_set([str(tmp_path / "rows")], {})
+    with pytest.raises(ValueError, match="has 3 rows, but its sidecar says 4"):
+        make(rows, 2, 1) if make is training else make(rows, 2)

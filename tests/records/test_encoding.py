@@ -80,3 +80,22 @@ def test_frames_are_counted_by_their_lengths(tmp_path):
     path.write_bytes(b"no record, but some text")
     assert not encoding.starts_with_record(path)
     assert not encoding.starts_with_record(tmp_path)
+
+
+@pytest.mark.parametrize("claim", [100, 2**31, 2**40, 2**62, 2**63, 2**64 - 16])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_record_that_claims_more_than_its_file_has_is_found(claim, first, tmp_path):
+    """Its checksum is right, so that only the size of the file tells."""
+    head = claim.to_bytes(8, "little")
+    before = b"" if first else encoding.frame_examples([b"a row", b"another"])
+    path = tmp_path / "rows"
+    path.write_bytes(before + head + encoding._checksum(head) + b"x" * 30)
+    assert encoding.find_bad_length(path) == len(before)
+    assert encoding.find_damage(path) == len(before)
+
+
+def test_whole_files_have_no_bad_length(tmp_path):
+    path = tmp_path / "rows"
+    for examples in ([], [b""], [b"one", b"", b"x" * 3000]):
+        path.write_bytes(encoding.frame_examples(examples))
+        assert encoding.find_bad_length(path) is None

@@ -12,6 +12,8 @@ def files(tmp_path_factory):
     """A folder of records and configurations, right and wrong."""
     folder = tmp_path_factory.mktemp("files")
     write_rows(folder / "rows.tfrecord", 5)
+    write_rows(folder / "unordered.tfrecord", 5, pair_objective="none")
+    write_rows(folder / "sop.tfrecord", 5, pair_objective="sop")
     tiny_config().to_json(folder / "tiny.json")
     tiny_config(max_position_embeddings=9).to_json(folder / "short.json")
     tiny_config(vocab_size=60).to_json(folder / "other.json")
@@ -29,6 +31,7 @@ PRETRAINING_ERRORS = {
     "not a number": (["--learning_rate=fast"], 2, ["fast"]),
     "unknown optimizer": (["--optimizer=lamp"], 2, ["lamp"]),
     "stray word": (["train"], 2, ["train"]),
+    "value of a negated flag": (["--nodo_train=true"], 2, ["--nodo_train=true"]),
     "nothing to do": (["--nodo_train"], 2, ["--do_eval"]),
     "no evaluation rows": (["--do_eval"], 2, ["--eval_input_file"]),
     "missing records": (["--input_file=no.tfrecord"], 1, ["no.tfrecord"]),
@@ -40,7 +43,27 @@ PRETRAINING_ERRORS = {
     ),
     "no sidecar": (["--input_file=file"], 1, ["file.json"]),
     "other length": (["--max_seq_length=12"], 1, ["max_seq_length=10", "=12"]),
-    "too long": (["--albert_config_file=short.json"], 1, ["10 and 9"]),
+    "too long": (["--albert_config_file=short.json"], 1, ["10 of", "and 9"]),
+    "no sentence order": (
+        ["--input_file=unordered.tfrecord"],
+        1,
+        ["pair_objective=none", "--nosentence_order_loss"],
+    ),
+    "mixed objectives": (
+        ["--input_file=unordered.tfrecord,sop.tfrecord"],
+        1,
+        ["differ in pair_objective (sop and none)"],
+    ),
+    "other objective to evaluate": (
+        [
+            "--input_file=sop.tfrecord",
+            "--do_eval",
+            "--eval_input_file=unordered.tfrecord",
+            "--nosentence_order_loss",
+        ],
+        1,
+        ["unordered.tfrecord", "pair_objective=none, the training rows with sop"],
+    ),
     "other vocabulary": (["--spm_model_file=file"], 1, ["vocabulary_sha256"]),
     "other casing": (["--nodo_lower_case"], 1, ["lower_case=True", "=False"]),
     "other size": (["--albert_config_file=other.json"], 1, ["=61", "=60"]),
@@ -88,6 +111,15 @@ def test_casing_is_compared_only_where_it_is_asked_for(files):
     arguments += ["--max_predictions_per_seq=3", "--num_train_steps=0"]
     result = run_script("run_pretraining.py", *arguments, cwd=files)
     # The rows are accepted; what stops is checked after them.
+    assert_one_line(result, 1, "num_train_steps")
+
+
+def test_lengths_are_the_records_own_unless_they_are_given(files):
+    """So that the command of an evaluation needs none, whatever the rows' length."""
+    arguments = ["--input_file=rows.tfrecord", "--albert_config_file=tiny.json"]
+    arguments += ["--output_dir=out", "--num_train_steps=0"]
+    result = run_script("run_pretraining.py", *arguments, cwd=files)
+    # As above.
     assert_one_line(result, 1, "num_train_steps")
 
 

@@ -270,7 +270,7 @@ def test_models_that_do_not_fit_together_are_refused():
 
 
 def test_rules_are_checked():
-    with pytest.raises(ValueError, match=r"n_best_size must be at least 1\."):
+    with pytest.raises(ValueError, match=r"n_best_size must be .* from 1 to 10,000\."):
         Squad(True, n_best_size=0)
 
 

@@ -1,9 +1,10 @@
 """The pretraining tasks, with and without sentence order."""
 
+import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints.load import released_name
-from albert_tf.tasks.pretraining import MASKED_LM, PRETRAINING
+from albert_tf.tasks.pretraining import MASKED_LM, PRETRAINING, pretraining_task
 from helpers.tiny import tiny_config
 
 
@@ -33,3 +34,29 @@ def test_without_sentence_order_its_head_and_the_pooler_stay_as_they_are():
     assert len(names) - len(trained) == 4
     assert MASKED_LM.losses.keys() == {"masked_lm_loss"}
     assert PRETRAINING.losses.keys() > MASKED_LM.losses.keys()
+
+
+def test_metrics_of_next_sentence_rows_are_not_called_sentence_order():
+    task = pretraining_task("nsp", True)
+    names = {*task.losses, *task.metrics}
+    assert names == {
+        "masked_lm_loss",
+        "next_sentence_loss",
+        "masked_lm_accuracy",
+        "next_sentence_accuracy",
+    }
+    assert (
+        task.losses["next_sentence_loss"] is PRETRAINING.losses["sentence_order_loss"]
+    )
+    # One name, so that stopped runs of earlier releases go on.
+    assert task.name == PRETRAINING.name
+
+
+def test_the_task_follows_the_rows_and_the_choice():
+    assert pretraining_task("sop", True) is pretraining_task(None, True) is PRETRAINING
+    for objective in ("sop", "nsp", "none", None):
+        assert pretraining_task(objective, False) is MASKED_LM
+    with pytest.raises(
+        ValueError, match=r"no sentence order .*--nosentence_order_loss"
+    ):
+        pretraining_task("none", True)

@@ -12,7 +12,7 @@ from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
 from albert_tf.task_config import Squad
 from albert_tf.tasks import losses, squad
-from albert_tf.tasks.answer_metrics import QuestionSet
+from albert_tf.tasks.answer_metrics import QuestionSet, score_v1, score_v2
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.loops import Evaluator
 from helpers.questions import convert, paragraph
@@ -153,3 +153,25 @@ def test_without_gold_answers_nothing_is_scored(evaluated, rows):
     task_config, *_, predictions, _ = evaluated
     unknown = QuestionSet(rows[0], CONTEXTS, None, task_config)
     assert unknown.score(unknown.proposals(predictions), 0.0) == {}
+
+
+def test_a_sample_is_scored_on_its_questions_alone(evaluated, rows):
+    task_config, task, model, questions, predictions, _ = evaluated
+    made, record_set = rows
+    places = [i for i, row in enumerate(made) if row["question_id"] == b"1"]
+    sample = np.array(places)
+    with tf.distribute.OneDeviceStrategy("CPU:0").scope():
+        config = TrainConfig("unused", eval_batch_size=4)
+        evaluator = Evaluator(task, model, record_set, config, sample)
+        steps = batches.evaluation_steps(record_set, 4, sample)
+        found = evaluator.evaluate(tf.constant(steps))
+    assert found.report["rows"] == len(sample) < record_set.total_rows
+    for name, values in found.predictions.items():
+        np.testing.assert_allclose(values, predictions[name][sample], atol=1e-4)
+    proposals = questions.proposals(predictions)
+    if task_config.version_2:
+        answer = {"1": proposals.predictions(task_config.threshold)["1"]}
+        expected = score_v2({"1": []}, answer)
+    else:
+        expected = score_v1({"1": ["stone"]}, {"1": proposals.best_texts()["1"]})
+    assert found.report.items() >= expected.items()

@@ -9,13 +9,20 @@ from albert_tf.training.best_checkpoint import BestWeights
 from helpers.fine_tuning_toys import config
 
 
-def test_a_metric_that_is_not_defined_is_never_the_best(tmp_path):
+def test_a_metric_that_is_not_defined_is_never_the_best(tmp_path, capsys):
     model = ClassificationModel(config(), num_outputs=2, seed=1)
     best = BestWeights(tmp_path, "pearson", {})
     for step, value in enumerate([None, 0.1, None, -0.3]):
         best.offer(model, {"pearson": value}, step)
-    assert best.report() == {"pearson": 0.1, "global_step": 1}
+        assert best.report() == (
+            None if step == 0 else {"pearson": 0.1, "global_step": 1}
+        )
     assert best.evaluations_since(3, 1) == 2
+    warnings = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in warnings] == [
+        "WARNING: pearson is undefined at step 0",
+        "WARNING: pearson is undefined at step 2",
+    ]
 
 
 def test_the_first_of_equal_evaluations_stays_with_its_files(tmp_path):

@@ -1,10 +1,13 @@
 """Jobs that may resume a folder, and workers that belong together."""
 
+import dataclasses
+
 import pytest
 
-from albert_tf.files import read_json
+from albert_tf.files import read_json, write_json
 from albert_tf.records.sidecar import read_record_set
-from albert_tf.training import identity
+from albert_tf.tasks.pretraining import MASKED_LM
+from albert_tf.training import identity, run_checkpoints
 from helpers.tiny import tiny_config, write_rows
 from helpers.training_jobs import make_job
 
@@ -109,3 +112,29 @@ def test_a_configuration_in_the_output_folder_stays_as_it_is(rows, tmp_path):
     changed = tiny_config(hidden_act="relu")
     with pytest.raises(ValueError, match=r"holds albert_config\.json of a model"):
         identity.check_job(make_job(rows, tmp_path, model_config=changed))
+
+
+@pytest.mark.parametrize("name", ["training_sha256", "pair_objective"])
+def test_rows_of_the_same_number_but_another_content_are_another_run(
+    name, tmp_path, monkeypatch
+):
+    def rows(folder, **metadata):
+        (tmp_path / folder).mkdir()
+        path = write_rows(tmp_path / folder / "rows.tfrecord", 7, **metadata)
+        return read_record_set([path], {})
+
+    objective = "nsp" if name == "pair_objective" else "sop"
+    first = make_job(rows("first", pair_objective="sop"), tmp_path)
+    other = rows("other", pair_objective=objective, random_seed=8)
+    second = dataclasses.replace(first, train_rows=other, task=MASKED_LM)
+    first = dataclasses.replace(first, task=MASKED_LM)
+    identity.write_files(first, tmp_path)
+    monkeypatch.setattr(run_checkpoints, "latest_of_run", lambda _: "model.ckpt-2")
+    identity.check_job(first)
+    with pytest.raises(ValueError, match=f"holds a run with {name}=.*but {name}="):
+        identity.check_job(second)
+    # Folders of earlier releases do not say it.
+    settings = read_json(tmp_path / identity.SETTINGS_FILE)
+    del settings["training_sha256"], settings["pair_objective"]
+    write_json(tmp_path / identity.SETTINGS_FILE, settings)
+    identity.check_job(second)

@@ -387,3 +387,26 @@ def test_a_run_without_its_checkpoints_is_not_begun_anew(tmp_path, rows):
         index.unlink()
     with pytest.raises(ValueError, match="no whole checkpoint"):
         training_run.run(make_job(rows, tmp_path, steps=2), one_device())
+
+
+def test_a_short_evaluation_is_a_sample_by_seed_and_says_so(tmp_path, rows):
+    model = PretrainingModel(tiny_config(), seed=3)
+    prefix = weights_checkpoint(model).write(str(tmp_path / "model"))
+
+    def evaluate(seed):
+        job = make_job(
+            None,
+            tmp_path / f"out-{seed}",
+            eval_rows=rows,
+            init_checkpoint=prefix,
+            max_eval_steps=1,
+            random_seed=seed,
+        )
+        return training_run.run(job, one_device())
+
+    one, other = evaluate(1), evaluate(2)
+    assert (one["eval_rows"], one["eval_rows_of"]) == (4, 17)
+    assert evaluate(1)["masked_lm_loss"] == one["masked_lm_loss"]
+    assert other["masked_lm_loss"] != one["masked_lm_loss"]
+    assert one["eval_data"]["files"] == list(rows.paths)
+    assert one["eval_data"]["sha256"] == rows.sha256

@@ -130,7 +130,32 @@ def test_scores_without_a_finite_value_are_strict_json_and_read_back(tmp_path):
     write(tmp_path, found, Squad(True))
     assert_strict_json(tmp_path)
     assert read(tmp_path / "null_odds.json") == {"a": "inf", "b": None}
-    assert read(tmp_path / "squad_results.json")["scores"]["best_f1_thresh"] == "-inf"
+    scores = read(tmp_path / "squad_results.json")["scores"]
+    assert math.isfinite(scores["best_f1_thresh"])
     ensemble = squad_answers.Ensemble.read([tmp_path], Questions(), n_best_size=5)
     assert ensemble.proposals.null_scores["a"] == math.inf
     assert math.isnan(ensemble.proposals.null_scores["b"])
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("nbest_predictions.json", lambda v: v["a"][0].update(end="9")),
+        ("nbest_predictions.json", lambda v: v["a"][0].update(start=None)),
+        ("nbest_predictions.json", lambda v: v["b"][0].update(score=[1])),
+        ("nbest_predictions.json", lambda v: v["b"][0].update(text=3)),
+        ("nbest_predictions.json", lambda v: v.update(b=7)),
+        ("null_odds.json", lambda v: v.update(a="3")),
+        ("null_odds.json", lambda v: v.update(b=True)),
+        ("null_odds.json", lambda v: v.pop("a")),
+        ("squad_results.json", lambda v: v.update(threshold="high")),
+        ("squad_results.json", lambda v: v.pop("task_name")),
+    ],
+)
+def test_values_of_other_types_are_refused_with_their_file(file, change, tmp_path):
+    write(tmp_path, proposals({"a": -2.0, "b": 3.0}), Squad(True))
+    values = read(tmp_path / file)
+    change(values)
+    (tmp_path / file).write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=rf"{file} is not a file of run_squad\.py"):
+        squad_answers.Ensemble.read([tmp_path], Questions(), 5)

@@ -1,5 +1,7 @@
 """Stored predictions: the latest ones are read, damaged ones are named."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -65,3 +67,13 @@ def test_any_damage_inside_predictions_is_named(tmp_path):
             refused += 1
             assert str(error).startswith(f"{path} is damaged")
     assert refused > 75
+
+
+def test_an_array_that_claims_more_than_the_file_has_is_named(tmp_path):
+    path = tmp_path / stored_predictions.PREDICTIONS_FOLDER / "dev.npz"
+    path.parent.mkdir()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (2**55,)}
+    with zipfile.ZipFile(path, "w") as file, file.open("values.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, header)
+    with pytest.raises(ValueError, match=r"dev\.npz is damaged.*predict again"):
+        stored_predictions.read(tmp_path, "dev")

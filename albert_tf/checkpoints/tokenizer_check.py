@@ -1,0 +1,54 @@
+"""Compares the vocabulary and text cleaning of rows or text with those of a model."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.checkpoints.model_dir import (
+    find_vocabulary,
+    folder_of,
+    read_cleaning,
+    read_metadata,
+)
+from albert_tf.files import sha256, short_digest
+
+_DIGEST = "vocabulary_sha256"
+
+
+def stated_tokenizer(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads what files next to weights state of their vocabulary and text cleaning.
+
+    Returns:
+      Values of `AlbertTokenizer.metadata()`, as far as they are known. Without a
+      `tokenizer.json` the digest is that of the vocabulary next to the weights.
+    Raises:
+      ValueError: a file is damaged, or there are several vocabularies.
+    """
+    stated = read_metadata(path) or dict(read_cleaning(path))
+    if _DIGEST not in stated:
+        vocabulary = find_vocabulary(path)
+        if vocabulary is not None:
+            stated[_DIGEST] = sha256(vocabulary)
+    return stated
+
+
+def check_tokenizer(
+    path: str | os.PathLike[str], made_with: Mapping[str, Any], name: str
+) -> None:
+    """Checks that rows or texts are those of a model's vocabulary and text cleaning.
+
+    Args:
+      path: of the model's weights.
+      made_with: values of `AlbertTokenizer.metadata()`; None: unknown.
+      name: name of the rows or the vocabulary, for the message.
+    Raises:
+      ValueError: a value that both sides state differs.
+    """
+    for key, value in stated_tokenizer(path).items():
+        other = made_with.get(key)
+        if other not in (None, value):
+            raise ValueError(
+                f"The model of {folder_of(path)} has {key}={short_digest(value)}, but "
+                f"{name} {key}={short_digest(other)}: use the model's own vocabulary "
+                "and text cleaning, and records made with these."
+            )

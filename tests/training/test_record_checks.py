@@ -1,0 +1,131 @@
+"""Rows that do not fit the task, the model's folder or each other are refused."""
+
+import dataclasses
+
+import pytest
+
+from albert_tf.files import read_json, write_json
+from albert_tf.records.sidecar import read_record_set
+from albert_tf.tasks.pretraining import MASKED_LM, NEXT_SENTENCE, PRETRAINING
+from albert_tf.training import identity, record_checks
+from helpers.tiny import tiny_config, write_rows
+from helpers.training_jobs import make_job
+
+OTHER_DIGEST = "0f" * 32
+
+
+def make_rows(folder, name="rows", **metadata):
+    path = write_rows(folder / f"{name}.tfrecord", 7, **metadata)
+    return read_record_set([str(path)], {})
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    """Pair objective -> rows; and rows of another vocabulary and of another casing."""
+    folder = tmp_path_factory.mktemp("rows")
+    found = {o: make_rows(folder, o, pair_objective=o) for o in ("sop", "nsp", "none")}
+    common = {"pair_objective": "sop"}
+    other = make_rows(folder, "other", vocabulary_sha256=OTHER_DIGEST, **common)
+    cased = make_rows(folder, "cased", lower_case=False, **common)
+    return {**found, "other": other, "cased": cased}
+
+
+def trained(folder, rows, task=PRETRAINING):
+    """A folder with the files that a run on rows leaves next to its weights."""
+    folder.mkdir()
+    identity.write_files(make_job(rows, folder, task=task), folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["other", "cased"])
+@pytest.mark.parametrize("use", ["evaluate", "evaluate from", "continue from"])
+def test_rows_of_another_tokenizer_are_refused_by_a_pretrained_folder(
+    name, use, sets, tmp_path
+):
+    folder = trained(tmp_path / "model", sets["sop"])
+    jobs = {
+        "evaluate": {"rows": None, "output_dir": folder, "eval_rows": sets[name]},
+        "evaluate from": {
+            "rows": None,
+            "output_dir": tmp_path / "new",
+            "eval_rows": sets[name],
+            "init_checkpoint": str(folder),
+        },
+        "continue from": {
+            "rows": sets[name],
+            "output_dir": tmp_path / "new",
+            "init_checkpoint": str(folder),
+        },
+    }
+    key = "vocabulary_sha256" if name == "other" else "lower_case"
+    words = f"{folder} has {key}=.*{name}.tfrecord was made with {key}=.*own vocab"
+    with pytest.raises(ValueError, match=words):
+        record_checks.check_records(make_job(**jobs[use]))
+
+
+def test_a_pretrained_folder_remembers_its_objective(sets, tmp_path):
+    folder = trained(tmp_path / "model", sets["nsp"], NEXT_SENTENCE)
+    assert read_json(folder / "pretraining.json") == {"pair_objective": "nsp"}
+    from_there = {"output_dir": tmp_path / "new", "init_checkpoint": str(folder)}
+    job = make_job(None, eval_rows=sets["sop"], **from_there)
+    words = "trained with pair_objective=nsp, .*made with sop.*--nosentence_order_loss"
+    with pytest.raises(ValueError, match=words):
+        record_checks.check_records(job)
+    with pytest.raises(ValueError, match=words):
+        record_checks.check_records(make_job(sets["sop"], **from_there))
+    record_checks.check_records(make_job(sets["sop"], task=MASKED_LM, **from_there))
+
+
+def test_a_model_without_an_objective_may_learn_one_but_is_not_scored_on_it(
+    sets, tmp_path
+):
+    folder = trained(tmp_path / "model", sets["none"], MASKED_LM)
+    assert read_json(folder / "pretraining.json") == {"pair_objective": "none"}
+    from_there = {"output_dir": tmp_path / "new", "init_checkpoint": str(folder)}
+    record_checks.check_records(make_job(sets["sop"], **from_there))
+    with pytest.raises(ValueError, match="pair_objective=none, the rows"):
+        record_checks.check_records(make_job(None, eval_rows=sets["sop"], **from_there))
+
+
+@pytest.mark.parametrize("objective", ["nsp", "none"])
+def test_rows_of_another_objective_than_the_task_are_refused(objective, sets, tmp_path):
+    job = make_job(sets[objective], tmp_path)
+    words = f"pair_objective={objective}, but the task learns sop"
+    with pytest.raises(ValueError, match=words):
+        record_checks.check_records(job)
+    record_checks.check_records(dataclasses.replace(job, task=MASKED_LM))
+
+
+def test_training_and_evaluation_rows_are_alike(sets, tmp_path):
+    job = make_job(sets["sop"], tmp_path, eval_rows=sets["nsp"], task=MASKED_LM)
+    with pytest.raises(ValueError, match=r"nsp\.tfrecord .*pair_objective=nsp, .*sop"):
+        record_checks.check_records(job)
+
+
+def test_rows_longer_than_the_model_reads_are_refused(sets, tmp_path):
+    short = tiny_config(max_position_embeddings=9)
+    job = make_job(sets["sop"], tmp_path, model_config=short)
+    with pytest.raises(ValueError, match=r"Received 10 of .*sop\.tfrecord and 9"):
+        record_checks.check_records(job)
+
+
+def test_rows_without_a_feature_are_refused(tmp_path):
+    rows = make_rows(tmp_path)
+    sidecar = tmp_path / "rows.tfrecord.json"
+    values = read_json(sidecar)
+    del values["features"]["token_boundary"]
+    write_json(sidecar, values)
+    lacking = read_record_set(rows.paths, {})
+    words = r"rows\.tfrecord\.json must list the feature token_boundary"
+    with pytest.raises(ValueError, match=words):
+        record_checks.check_records(make_job(lacking, tmp_path))
+
+
+def test_results_tell_which_rows_were_evaluated(sets):
+    rows = sets["nsp"]
+    assert record_checks.describe(rows) == {
+        "files": list(rows.paths),
+        "rows": 7,
+        "sha256": rows.sha256,
+        "pair_objective": "nsp",
+    }
