@@ -26,7 +26,8 @@ _EXACT = os.environ.get("PREVIOUS_VERSION_EXACT") == "1"
 RTOL, ATOL = (0, 0) if _EXACT else (1e-5, 1e-5)
 # Of `results.json`: speeds; and settings, which may get further keys.
 _VARYING = {"examples_per_second", "minutes_left", "waiting_for_input", "settings"}
-_VARYING |= {"steps_per_second"}
+# The files of the evaluation rows were not named.
+_VARYING |= {"steps_per_second", "eval_data"}
 _SPECIAL = ("train_seconds", "save_counter")
 
 

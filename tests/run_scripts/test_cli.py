@@ -52,7 +52,7 @@ PRETRAINING_ERRORS = {
     "mixed objectives": (
         ["--input_file=unordered.tfrecord,sop.tfrecord"],
         1,
-        ["differ in pair_objective (sop and none)"],
+        ["differ in pair_objective (none and sop)"],
     ),
     "other objective to evaluate": (
         [

@@ -315,16 +315,15 @@ def test_a_corrupt_record_is_named_with_file_and_byte(tmp_path):
         training_run.run(make_job(rows, tmp_path / "out"), one_device())
 
 
-@pytest.mark.parametrize("found", [0, 5])
 @pytest.mark.parametrize("reader", ["train_rows", "eval_rows"])
-def test_a_file_of_fewer_rows_than_its_sidecar_says_is_named(found, reader, tmp_path):
+def test_a_file_of_fewer_rows_than_its_sidecar_says_is_named(reader, tmp_path):
     whole = read_record_set([write_rows(tmp_path / "whole.tfrecord", 4)], {})
-    path = write_rows(tmp_path / "rows.tfrecord", found)
+    path = write_rows(tmp_path / "rows.tfrecord", 5)
     sidecar = sidecar_path(path)
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"rows": 9}))
     short = {reader: read_record_set([path], {})}
     job = make_job(**{"rows": whole, "output_dir": tmp_path / "out"} | short)
-    with pytest.raises(ValueError, match=rf"rows\.tfrecord has {found} rows.* says 9"):
+    with pytest.raises(ValueError, match=r"rows\.tfrecord has 5 rows.* says 9"):
         training_run.run(job, one_device())
 
 
