@@ -126,6 +126,9 @@ def assert_alike(found, expected, place=""):
         assert len(found) == len(expected), place
         for number, (some, other) in enumerate(zip(found, expected, strict=True)):
             assert_alike(some, other, f"{place} {number}")
+    elif place.endswith("_thresh") and not np.isfinite(expected):
+        # A threshold best for one file is finite now: JSON has no infinity.
+        assert np.isfinite(found), place
     elif isinstance(expected, float):
         np.testing.assert_allclose(found, expected, RTOL, ATOL, err_msg=place)
     else:
@@ -179,6 +182,15 @@ def assert_same_results(folder, name):
         assert_same_file(folder / path.relative_to(EXPECTED / name), path)
 
 
+def assert_includes(found, expected, place):
+    """A sidecar has all that it had, and perhaps more counts."""
+    for name, value in expected.items():
+        if isinstance(value, dict):
+            assert_includes(found[name], value, f"{place} {name}")
+        else:
+            assert found[name] == value, f"{place} {name}"
+
+
 def test_records_are_made_of_the_same_bytes(work, done):
     expected = json.loads((EXPECTED / "records.json").read_text("utf-8"))
     for name in commands.RECORDS:
@@ -186,7 +198,7 @@ def test_records_are_made_of_the_same_bytes(work, done):
     found = evidence.records(work / "out")
     assert found.keys() == expected.keys()
     for name, record in expected.items():
-        assert found[name]["sidecar"] == record["sidecar"], name
+        assert_includes(found[name]["sidecar"], record["sidecar"], name)
         assert found[name]["sha256"] == record["sha256"], name
 
 
