@@ -102,6 +102,9 @@ def convert(conversion: Conversion) -> dict[str, Any]:
         task=task,
         multiple_choice=conversion.multiple_choice,
         strict=conversion.strict,
+        pretraining=read_json(
+            model_dir.folder_of(source) / model_dir.PRETRAINING_FILE, missing_ok=True
+        ),
     )
     with whole_folder(target) as folder:
         dropped = writers.write(model, conversion.target_format, folder)

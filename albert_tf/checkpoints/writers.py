@@ -50,6 +50,7 @@ class Model:
       task: content of the source's `task.json`; empty: there is none.
       multiple_choice: whether a head of one class scores options, not a regression.
       strict: whether every head must have a place in the format.
+      pretraining: content of the source's `pretraining.json`; empty: there is none.
     """
 
     stored: StoredWeights
@@ -58,6 +59,7 @@ class Model:
     task: Mapping[str, Any]
     multiple_choice: bool
     strict: bool
+    pretraining: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def write(
@@ -85,6 +87,8 @@ def write(
         write_json(folder / model_dir.TOKENIZER_FILE, dict(model.tokenizer_metadata))
     if model.task:
         write_json(folder / model_dir.TASK_FILE, dict(model.task))
+    if model.pretraining:
+        write_json(folder / model_dir.PRETRAINING_FILE, dict(model.pretraining))
     return dropped
 
 

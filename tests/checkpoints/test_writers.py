@@ -29,12 +29,16 @@ def test_labels_of_a_task_are_named_there(tmp_path):
     labels = ["no", "maybe", "yes"]
     task = {"task_name": "custom", "labels": labels}
     (source / "task.json").write_text(json.dumps(task))
+    objective = '{"pair_objective": "nsp"}\n'
+    (source / "pretraining.json").write_text(objective)
     convert(source, tmp_path / "theirs", "hugging_face")
     values = json.loads((tmp_path / "theirs" / "config.json").read_text())
     assert values["id2label"] == {"0": "no", "1": "maybe", "2": "yes"}
     assert values["architectures"] == ["AlbertForSequenceClassification"]
     convert(source, tmp_path / "own", "own")
     assert model_dir.read_task(tmp_path / "own") == task
+    kept = json.loads((tmp_path / "own" / "pretraining.json").read_text())
+    assert kept == json.loads(objective)
     task_config = model_dir.read_task_config(tmp_path / "own")
     assert task_config == Classification("custom", labels)
 
