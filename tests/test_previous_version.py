@@ -131,7 +131,7 @@ def assert_alike(found, expected, place=""):
         for number, (some, other) in enumerate(zip(found, expected, strict=True)):
             assert_alike(some, other, f"{place} {number}")
     elif place.endswith("_thresh") and not np.isfinite(expected):
-        # A threshold best for one file is finite now, so that every JSON reader reads it.
+        # A threshold that is best for one file is finite now: JSON has no infinity.
         assert np.isfinite(found), place
     elif isinstance(expected, float):
         np.testing.assert_allclose(found, expected, RTOL, ATOL, err_msg=place)
