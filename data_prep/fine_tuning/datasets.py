@@ -11,7 +11,7 @@ and kept in `cache_dir`; see `cache.py`.
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from albert_tf.records.sidecar import RecordSet
@@ -282,7 +282,21 @@ def squad(
         splits[name], report = split_rows.of_squad(name, file, task_config, conversion)
         notes.append(f"{file.path}: {report}.")
     data = _task_data(task_config, splits, notes)
-    return dataclasses.replace(data, questions=read.get("dev", read.get("test")))
+    warnings = [*data.warnings, *_unscored(read.get("test"))]
+    questions = read.get("dev", read.get("test"))
+    return dataclasses.replace(data, questions=questions, warnings=warnings)
+
+
+def _unscored(file: SquadFile | None) -> Iterator[str]:
+    """Warns of a file whose answers are not used, since some are missing."""
+    questions = list(file.questions()) if file else []
+    labelled = sum(question.is_labelled for question in questions)
+    if file and 0 < labelled < len(questions):
+        yield (
+            f"{file.path}: {len(questions) - labelled} of {len(questions)} questions "
+            "have no answers and are not marked with is_impossible, so the predictions "
+            "are not scored."
+        )
 
 
 def _check_questions(files: Mapping[str, SquadFile], task_config: Squad) -> None:

@@ -174,7 +174,19 @@ def test_squad_takes_one_file_to_answer(tmp_path, tokenizer):
         datasets.squad({"other": path}, tokenizer)
     with pytest.raises(ValueError, match="questions without gold answers"):
         datasets.squad({"dev": path}, tokenizer)
-    assert datasets.squad({"test": path}, tokenizer).questions.golds() is None
+    data = datasets.squad({"test": path}, tokenizer)
+    assert data.questions.golds() is None
+    assert not any("not scored" in warning for warning in data.warnings)
+
+
+def test_answers_that_are_missing_in_part_are_said(tmp_path, tokenizer):
+    asked = [question(name, "worda", [("awful", 13)]) for name in "abc"]
+    path = write_squad(tmp_path / "a.json", [(TEXT, [*asked, question("d", "worda")])])
+    [warning] = datasets.squad({"test": path}, tokenizer).warnings
+    assert warning == (
+        f"{path}: 1 of 4 questions have no answers and are not marked with "
+        "is_impossible, so the predictions are not scored."
+    )
 
 
 def test_questions_with_options(tmp_path, tokenizer):
