@@ -18,6 +18,7 @@ The last two are for people to look at. The exit code is 1 if a case is bad.
 
 import argparse
 import collections
+import concurrent.futures
 import contextlib
 import importlib
 import json
@@ -194,6 +195,8 @@ def _judge(code, errors, peak, damage, work, before) -> tuple[str, str]:
     if left:
         return "bad", f"left behind: {left[0].relative_to(work)}"
     for path in (work / "out").rglob("*.json"):
+        if damage.startswith(f"{path.relative_to(work)}:"):
+            continue
         reason = _strict_json(path)
         if reason:
             return "bad", f"{path.relative_to(work)}: {reason}"
@@ -226,10 +229,6 @@ def _strict_json(path: Path) -> str:
     return ""
 
 
-def _worker(arguments: tuple[int, int]) -> Case:
-    return run_case(*arguments)
-
-
 def main() -> int:
     """Runs the cases; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -251,12 +250,16 @@ def main() -> int:
         return int(case.verdict == "bad")
     numbers = range(options.first, options.first + options.cases)
     counts: collections.Counter = collections.Counter()
-    pool = multiprocessing.get_context("fork").Pool(2)
+    # Processes that may have children, as data creation has.
+    pool = concurrent.futures.ProcessPoolExecutor(
+        2, multiprocessing.get_context("fork")
+    )
     with contextlib.ExitStack() as stack:
         stack.enter_context(pool)
         report = stack.enter_context(open(options.report or os.devnull, "w"))
-        tasks = [(number, options.seed) for number in numbers]
-        for case in pool.imap_unordered(_worker, tasks):
+        waiting = [pool.submit(run_case, number, options.seed) for number in numbers]
+        for future in concurrent.futures.as_completed(waiting):
+            case = future.result()
             counts[case.verdict] += 1
             report.write(json.dumps(case._asdict()) + "\n")
             report.flush()
