@@ -30,7 +30,9 @@ def main():
     if FLAGS.old_vocabulary:
         if not FLAGS.resize_vocabulary:
             raise flags.Error("--old_vocabulary is for --resize_vocabulary.")
-        old_vocabulary = model_dir.read_vocabulary(source, FLAGS.old_vocabulary)
+        old_vocabulary = model_dir.VocabularyFile.with_cleaning(
+            FLAGS.old_vocabulary, model_dir.read_stated(source)
+        )
     results = convert.convert(
         convert.Conversion(
             source=source,

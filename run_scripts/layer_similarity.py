@@ -67,7 +67,6 @@ def load_encoder(path: str, tokenizer: AlbertTokenizer) -> "AlbertEncoder":
     """
     from albert_tf.checkpoints import agreement, output_folders
     from albert_tf.checkpoints.load import HEADS, load_weights
-    from albert_tf.checkpoints.tokenizer_check import check_tokenizer
     from albert_tf.model.encoder import AlbertEncoder
 
     weights = output_folders.locate_best(path)
@@ -77,7 +76,6 @@ def load_encoder(path: str, tokenizer: AlbertTokenizer) -> "AlbertEncoder":
             f"{path} has {config.vocab_size} tokens, the vocabulary "
             f"{tokenizer.vocab_size}: give the vocabulary that it was trained with."
         )
-    check_tokenizer(path, tokenizer.metadata(), "the vocabulary given has")
     if FLAGS.max_seq_length > config.max_position_embeddings:
         raise ValueError(
             f"{path} reads at most {config.max_position_embeddings} tokens. Received "

@@ -15,15 +15,15 @@ tf.config.set_logical_device_configuration(
     [tf.config.LogicalDeviceConfiguration()] * 2,
 )
 
-# Objects of the libraries live as long as the process. Every collection of garbage
-# would visit all of them.
+# Libraries keep millions of objects. A collection of garbage that visits them all takes
+# up to minutes in a process that has run many tests.
 gc.set_threshold(50_000, 20, 50)
 gc.freeze()
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def freed_graphs() -> Iterator[None]:
-    """Frees a module's graphs, and spares later collections what is left."""
+    """Frees a test's graphs, and excludes what is left from later collections."""
     yield
     gc.collect()
     gc.freeze()

@@ -29,6 +29,7 @@ INPUT_FILES = (
     "dev_file",
     "eval_input_file",
     "input_file",
+    "old_vocabulary",
     "predict_file",
     "spm_model_file",
     "test_file",

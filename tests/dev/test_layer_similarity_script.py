@@ -67,7 +67,7 @@ def test_the_script_writes_a_line_a_layer_and_a_picture(files):
     [
         (["--checkpoints=nowhere"], "nowhere"),
         (["--checkpoints=shallow", "--input_file=no.txt"], "no.txt"),
-        (["--checkpoints=other"], "other has vocabulary_sha256=0f0f0f0f0f0f"),
+        (["--checkpoints=other"], "tokenizer.json 0f0f0f0f0f0f"),
         (["--checkpoints=shallow", "--max_seq_length=25"], "at most 24 tokens"),
     ],
 )

@@ -259,7 +259,8 @@ def kill_and_restart(shared_data, folder, kills):
     rng = np.random.default_rng(3)
     process = start(shared_data, folder / "whole", 2)
     began = time.monotonic()
-    assert process.wait() == 0, process.stderr.read()
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
     duration = time.monotonic() - began
     expected = digests(sorted((folder / "whole").glob("rows*[0-9]")))
 

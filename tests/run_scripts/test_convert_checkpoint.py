@@ -9,7 +9,7 @@ from albert_tf.checkpoints import formats, model_dir
 from albert_tf.checkpoints.load import HEADS, load_weights
 from albert_tf.model.heads import ClassificationModel
 from helpers import tiny
-from helpers.scripts import run_script
+from helpers.scripts import assert_one_line, run_script
 from helpers.tiny_weights import (
     TOKENS,
     assert_same_weights,
@@ -49,6 +49,34 @@ def test_the_script_converts_and_says_what_became_of_each_weight(models, tmp_pat
         "lower_case": True,
         "strip_accents": False,
     }
+
+
+@pytest.mark.parametrize("old", [TOKENS, [*TOKENS[:5], "other", *TOKENS[6:]]])
+def test_a_grown_vocabulary_is_compared_with_the_old_one_that_is_named(
+    old, models, tmp_path
+):
+    """A pretrained folder holds none of its own."""
+    convert(models / "released", tmp_path / "model", "own")
+    (tmp_path / "model" / "vocab.txt").unlink()
+    (tmp_path / "model" / "tokenizer.json").unlink()
+    (tmp_path / "old.txt").write_text("\n".join(old) + "\n")
+    (tmp_path / "new.txt").write_text("\n".join([*TOKENS, "x", "y"]) + "\n")
+    done = run_script(
+        "convert_checkpoint.py",
+        "--from=model",
+        "--to=grown",
+        "--layout=own",
+        "--vocab_file=new.txt",
+        "--old_vocabulary=old.txt",
+        "--resize_vocabulary=17",
+        cwd=tmp_path,
+    )
+    if old == TOKENS:
+        assert done.returncode == 0, done.stderr
+        assert model_dir.read_config(tmp_path / "grown").vocab_size == 17
+        return
+    assert_one_line(done, 1, "old.txt")
+    assert not (tmp_path / "grown").exists()
 
 
 SCRIPT_ERRORS = {

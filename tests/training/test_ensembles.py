@@ -68,6 +68,7 @@ def test_a_run_is_not_overwritten_but_an_ensemble_is(tmp_path):
     ensembles.check_output(tmp_path)
     write_json(tmp_path / "results.json", {"models": ["one"], "sets": {}})
     ensembles.check_output(tmp_path)
+    (tmp_path / "results.json").unlink()
     write_json(tmp_path / "results.json", {"best_run": "run_1"})
     with pytest.raises(ValueError, match="holds a run"):
         ensembles.check_output(tmp_path)
