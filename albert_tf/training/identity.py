@@ -65,11 +65,10 @@ def digest(job: Job, replicas: int) -> int:
 
 
 def write_files(job: Job, folder: Path) -> None:
-    """Writes next to the checkpoints what is needed to read and to resume them."""
+    """Writes next to a training's checkpoints what reading and resuming them needs."""
     for name, content in model_files(job).items():
         write_whole(folder / name, content)
-    if job.train_rows:
-        write_json(folder / SETTINGS_FILE, _identity(job))
+    write_json(folder / SETTINGS_FILE, _identity(job))
 
 
 def model_files(job: Job) -> dict[str, bytes]:

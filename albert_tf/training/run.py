@@ -108,14 +108,15 @@ def run(
 
 
 def _start(job: Job, strategy: tf.distribute.Strategy, folder: Path) -> Session:
-    """Checks the job, writes its settings, and builds or restores the run."""
+    """Checks the job, writes the files of a training, and builds or restores it."""
     identity.check_job(job)
     training_devices.require_equal(
         strategy,
         identity.digest(job, strategy.num_replicas_in_sync),
         "differ in settings or records: give all of them the same command",
     )
-    if training_devices.is_chief(strategy):
+    # An evaluation leaves the model that it finds as it is.
+    if training_devices.is_chief(strategy) and job.train_rows:
         identity.write_files(job, folder)
     with strategy.scope():
         session = Session(job, folder)

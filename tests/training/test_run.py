@@ -158,6 +158,31 @@ def test_evaluation_counts_every_row_once(tmp_path, rows, batch_size, replicas):
         np.testing.assert_allclose(found[name], expected, rtol=1e-5, err_msg=name)
 
 
+def save_model(prefix, seed):
+    """Writes the weights of a model; returns their path."""
+    model = PretrainingModel(tiny_config(), seed=seed)
+    values = {released_name(variable): variable for variable in model.variables}
+    return tf.train.Checkpoint(weights=values).write(str(prefix))
+
+
+def test_an_evaluation_leaves_the_model_of_its_folder_as_it_is(tmp_path, rows):
+    prefix = save_model(tmp_path / "model", seed=5)
+    tiny_config().to_json(tmp_path / "albert_config.json")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    job = make_job(
+        None,
+        tmp_path,
+        eval_rows=rows,
+        init_checkpoint=prefix,
+        model_config=tiny_config(num_attention_heads=2),
+        files={"task.json": b"{}"},
+    )
+    training_run.run(job, one_device())
+    files = {path.name: path for path in tmp_path.iterdir() if path.is_file()}
+    assert files.keys() - before.keys() == {"results.json"}
+    assert {name: files[name].read_bytes() for name in before} == before
+
+
 def test_results_hold_metrics_step_and_settings(tmp_path, rows):
     job = make_job(rows, tmp_path, steps=2, eval_rows=rows)
     training_run.run(job, one_device())
