@@ -130,7 +130,10 @@ def evaluate(
       job: the task, and what `init_checkpoint` and `output_dir` say.
       strategy: the devices.
       splits: name -> rows.
+    Raises:
+      ValueError: the folder holds a run, and the weights are not its own.
     """
+    identity.check_results_kept(job)
     folder = Path(job.train_config.output_dir)
     reports, predictions = _evaluate_and_store(
         job, job.init_checkpoint, splits, strategy

@@ -183,6 +183,39 @@ def test_an_evaluation_leaves_the_model_of_its_folder_as_it_is(tmp_path, rows):
     assert {name: files[name].read_bytes() for name in before} == before
 
 
+def test_an_evaluation_replaces_results_of_its_own_run_alone(tmp_path, rows):
+    folder, results = tmp_path / "run", tmp_path / "run" / "results.json"
+    job = make_job(rows, folder, steps=6, eval_rows=rows, eval_steps=3)
+    trained = training_run.run(job, one_device())
+    assert trained["checkpoint"] == str(folder / "model.ckpt-6")
+    before = results.read_bytes()
+    foreign = save_model(folder / "converted" / "model", seed=5)
+    jobs = [
+        make_job(None, folder, eval_rows=rows, init_checkpoint=start)
+        for start in (foreign, str(folder / "model.ckpt-0"), str(folder), "")
+    ]
+    with pytest.raises(ValueError, match="holds a run, whose results") as caught:
+        training_run.run(jobs[0], one_device())
+    assert foreign in str(caught.value) and results.read_bytes() == before
+    step = trained["best"]["global_step"]
+    starts = ["model.ckpt-0", f"best/model.ckpt-{step}", "model.ckpt-6"]
+    for own, start in zip(jobs[1:], starts, strict=True):
+        training_run.run(own, one_device())
+        found = json.loads(results.read_text())
+        assert found["checkpoint"] == str(folder / start)
+        assert found["global_step"] == int(start.split("-")[1])
+        for name in ("train", "status", "settings", "best"):
+            assert found[name] == trained[name], name
+    # The folder of an evaluation is free for others.
+    other = tmp_path / "other"
+    for start in (foreign, str(folder)):
+        job = make_job(None, other, eval_rows=rows, init_checkpoint=start)
+        training_run.run(job, one_device())
+    found = json.loads((other / "results.json").read_text())
+    assert found["checkpoint"] == str(folder / f"best/model.ckpt-{step}")
+    assert found["status"] == "evaluated" and "train" not in found
+
+
 def test_results_hold_metrics_step_and_settings(tmp_path, rows):
     job = make_job(rows, tmp_path, steps=2, eval_rows=rows)
     training_run.run(job, one_device())
