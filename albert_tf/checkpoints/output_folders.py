@@ -77,6 +77,12 @@ def run_folder(output_dir: str | os.PathLike[str], number: int) -> Path:
     return Path(output_dir) / RUN_FOLDER.format(number)
 
 
+def folders_of_runs(output_dir: str | os.PathLike[str], num_runs: int) -> list[Path]:
+    """The output folder, and the folders in it that several runs get."""
+    numbers = range(1, num_runs + 1) if num_runs > 1 else ()
+    return [Path(output_dir), *(run_folder(output_dir, n) for n in numbers)]
+
+
 def run_folders(output_dir: str | os.PathLike[str]) -> list[Path]:
     """The folders of several runs; empty for a single run."""
     return sorted(Path(output_dir).glob(RUN_FOLDER.format("*")))

@@ -87,7 +87,8 @@ def run(
         if chief and job.train_rows:
             lock = locks.exclusive(folder / LOCK_FILE, f"training into {folder}")
             stack.enter_context(lock)
-            _check_results(folder / RESULTS_FILE)
+        if chief:
+            check_results(folder)
         session = _start(job, strategy, folder)
         best = BestWeights(folder, job.task.best_metric, identity.model_files(job))
         results: dict[str, Any] = {"status": RunStatus.EVALUATED.value}
@@ -246,9 +247,10 @@ def make_folder(folder: Path) -> None:
         ) from error
 
 
-def _check_results(file: Path) -> None:
+def check_results(folder: Path) -> None:
     """Raises FileExistsError if the results would replace a file of another kind."""
-    check_replaceable(file, files.json_bytes({"global_step": 0, "settings": {}}))
+    sample = files.json_bytes({"global_step": 0, "settings": {}})
+    check_replaceable(folder / RESULTS_FILE, sample)
 
 
 def _with_earlier(job: Job, file: Path, results: dict[str, Any]) -> dict[str, Any]:

@@ -320,6 +320,26 @@ def test_runs_do_not_train_into_their_start(num_runs, trained, folder, sets):
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*")} == before
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["results.json", "predictions/dev.npz", "run_2/results.json", "eval_results.json"],
+)
+def test_files_of_others_are_found_before_anything_is_computed(
+    name, folder, sets, tmp_path, monkeypatch
+):
+    for function in ("run", "_evaluate_and_store"):
+        monkeypatch.setattr(multi_run, function, lambda *_: pytest.fail("computed"))
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{"race": "2nd", "place": {}}')
+    job = make_job(tmp_path, folder / "vocab.txt", sets[0])
+    with pytest.raises(FileExistsError, match=f"{file} is there already"):
+        if name == multi_run.EVALUATION_FILE:
+            job = dataclasses.replace(job, train_rows=None)
+            multi_run.evaluate(job, device(), {"dev": sets[1]})
+        multi_run.train(job, 2, device(), {"dev": sets[1]})
+
+
 def predicted(classes, labels, labelled=True):
     return {
         "probabilities": np.eye(3)[classes],

@@ -397,8 +397,12 @@ def test_a_folder_that_another_run_trains_into_is_refused(tmp_path, rows):
 
 def test_a_run_replaces_no_results_of_others(tmp_path, rows):
     (tmp_path / "results.json").write_text('{"race": "2nd", "place": {}}')
-    with pytest.raises(FileExistsError, match=r"results\.json is there already"):
-        training_run.run(make_job(rows, tmp_path), one_device())
+    # They are found before anything is computed.
+    job = make_job(rows, tmp_path)
+    evaluation = make_job(None, tmp_path, eval_rows=rows, init_checkpoint="nowhere")
+    for each in (job, evaluation):
+        with pytest.raises(FileExistsError, match=r"results\.json is there already"):
+            training_run.run(each, one_device())
     assert [path.name for path in tmp_path.iterdir() if path.name[0] != "."] == [
         "results.json"
     ]
