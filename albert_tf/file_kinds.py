@@ -16,7 +16,7 @@ _SIGNATURES = {
     # The first token: a message that holds a string, then a score or a kind.
     "a SentencePiece model": re.compile(rb"\n.\n(?:.{2,64}?)[\x15\x18]", re.DOTALL),
 }
-_NUMBER = re.compile(rb"-?[0-9.]+(e-?[0-9]+)?|nan")
+_NUMBER = re.compile(rb"-?([0-9.]+(e[+-]?[0-9]+)?|inf)|nan")
 # Endings of names -> what such files hold.
 _SUFFIXES = {
     ".csv": "a table",
@@ -112,14 +112,16 @@ def _is_alike(old: Any, new: Any) -> bool:
         return type(old) is type(new)
     if not old or old.keys() & new.keys():
         return True
-    types = [{_plain_type(value) for value in each.values()} for each in (old, new)]
-    return types[0] == types[1] and len(types[0]) == 1
+    kinds = [_value_kinds(value) for each in (old, new) for value in each.values()]
+    return bool(new) and bool(set.intersection(*kinds))
 
 
-def _plain_type(value: Any) -> type:
-    # Numbers, and what stands for those that JSON cannot hold.
-    is_number = value in (None, "inf", "-inf") or isinstance(value, int)
-    return float if is_number else type(value)
+def _value_kinds(value: Any) -> set[type]:
+    """The types that a value may be of: a number that JSON cannot hold is written as a
+    text or as null."""
+    if value in ("inf", "-inf"):
+        return {float, str}
+    return {float} if value is None or isinstance(value, int) else {type(value)}
 
 
 def _are_alike_tables(old: bytes, new: bytes) -> bool:

@@ -20,7 +20,7 @@ from absl import flags
 from tqdm import tqdm
 
 from albert_tf.config import TrainConfig
-from albert_tf.file_kinds import check_replaceable, check_suffix
+from albert_tf.file_kinds import check_replaceable, check_suffix, not_ours
 from albert_tf.files import write_together
 from albert_tf.text import packing
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -119,6 +119,10 @@ def main() -> None:
     check_suffix(output, "a table")
     check_replaceable(output, ",".join(COLUMNS).encode())
     check_replaceable(figure, PNG_SIGNATURE)
+    # A figure is known by the table beside it.
+    has_table = output.is_file() and output.stat().st_size
+    if figure.is_file() and figure.stat().st_size and not has_table:
+        raise not_ours(figure)
     tokenizer = common_flags.make_tokenizer()
     batches = read_batches(tokenizer)
     from albert_tf.analysis.layer_similarity import layer_similarity

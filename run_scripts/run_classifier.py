@@ -13,8 +13,8 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep.fine_tuning.datasets import CUSTOM
-from data_prep.fine_tuning.predictions import write_predictions
+from data_prep.fine_tuning.datasets import CUSTOM, TaskData
+from data_prep.fine_tuning.predictions import check_outputs, write_predictions
 from flags import classifier_data, common_flags, fine_tuning_flags
 
 FLAGS = flags.FLAGS
@@ -23,10 +23,21 @@ FLAGS = flags.FLAGS
 def main():
     model, tokenizer = fine_tuning_flags.read_model()
     data = classifier_data.read_data(tokenizer, model.task_config)
+    outputs = _outputs(data)
+    for files in outputs.values():
+        check_outputs(data.task_config, *files)
     outcome = fine_tuning_flags.run(model, data)
     if outcome.preempted:
         return
-    folder = Path(FLAGS.output_dir)
+    for name, files in outputs.items():
+        write_predictions(outcome.predictions[name], data.task_config, *files)
+        for file in files:
+            print(f"Predictions of {name}: {file}", flush=True)
+
+
+def _outputs(data: TaskData) -> dict[str, tuple[Path, Path]]:
+    """Split to predict -> its table of probabilities, and its answers."""
+    folder, files = Path(FLAGS.output_dir), {}
     for name in data.test:
         table = "test_results.tsv"
         if len(data.test) > 1:
@@ -34,10 +45,8 @@ def main():
         answers = folder / "GLUE" / f"{name}.tsv"
         if data.task_config.task_name == CUSTOM:
             answers = folder / f"{name}_predictions.tsv"
-        predicted = outcome.predictions[name]
-        write_predictions(predicted, data.task_config, folder / table, answers)
-        for file in (folder / table, answers):
-            print(f"Predictions of {name}: {file}", flush=True)
+        files[name] = (folder / table, answers)
+    return files
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from absl import flags
 
-from data_prep.fine_tuning.predictions import write_predictions
+from data_prep.fine_tuning.predictions import check_outputs, write_predictions
 from flags import common_flags, fine_tuning_flags, race_data
 
 FLAGS = flags.FLAGS
@@ -21,10 +21,12 @@ FLAGS = flags.FLAGS
 def main():
     model, tokenizer = fine_tuning_flags.read_model()
     data = race_data.read_data(tokenizer, model.task_config)
+    folder = Path(FLAGS.output_dir)
+    table, answers = folder / "test_results.tsv", folder / "predictions.json"
+    if "test" in data.test:
+        check_outputs(data.task_config, table, answers)
     outcome = fine_tuning_flags.run(model, data)
     if "test" in data.test and not outcome.preempted:
-        folder = Path(FLAGS.output_dir)
-        table, answers = folder / "test_results.tsv", folder / "predictions.json"
         predicted = outcome.predictions["test"]
         write_predictions(predicted, data.task_config, table, answers)
         print(f"Answers: {answers}; probabilities: {table}", flush=True)

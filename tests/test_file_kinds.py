@@ -71,6 +71,30 @@ def test_a_missing_file_an_empty_one_and_the_same_one_are_replaced(name, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"bad\tgood\n1e+10\t-2.5e0\n", b"value\n-inf\n"),
+        (b"value\ninf\n", b"bad\tgood\nnan\t1.5e+300\n"),
+        (as_json({"q1": "inf"}), as_json({"q2": "Paris"})),
+        (as_json({"q1": "Paris", "q2": "-inf"}), as_json({"q3": "inf", "q4": ""})),
+        (as_json({"o1": "inf", "o2": None}), as_json({"o3": 2.5})),
+    ],
+)
+def test_infinite_and_large_numbers_are_numbers_and_texts_are_texts(old, new, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(old)
+    write_whole(path, new)
+    assert path.read_bytes() == new
+
+
+@pytest.mark.parametrize("old", [{"q1": "inf", "q2": 2}, {"q1": "x", "q2": None}])
+def test_a_text_of_infinity_beside_numbers_is_no_answer(old, tmp_path):
+    (tmp_path / "file").write_bytes(as_json(old))
+    with pytest.raises(FileExistsError):
+        write_whole(tmp_path / "file", as_json({"q3": "Paris"}))
+
+
+@pytest.mark.parametrize(
     "old", [b'{"rows": 3', b"[" * 99_999, b'["rows"]', b'{"a": {}}']
 )
 def test_json_of_others_and_damaged_json_are_kept(old, tmp_path):

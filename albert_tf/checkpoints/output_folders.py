@@ -13,12 +13,10 @@ from pathlib import Path
 from albert_tf.checkpoints.location import Container, locate
 from albert_tf.checkpoints.output_names import BEST_FOLDER as BEST_FOLDER
 from albert_tf.checkpoints.output_names import BEST_REPORT_FILE as BEST_REPORT_FILE
+from albert_tf.checkpoints.output_names import BEST_RUN_KEY, RUN_FOLDER
 from albert_tf.checkpoints.output_names import RESULTS_FILE as RESULTS_FILE
-from albert_tf.checkpoints.output_names import RUN_FOLDER
 from albert_tf.checkpoints.tensorflow_files import is_start_of_run
 from albert_tf.files import check_local, read_json
-
-_BEST_RUN_KEY = "best_run"
 
 
 def locate_best(path: str | os.PathLike[str]) -> str:
@@ -63,10 +61,10 @@ def best_run_folder(output_dir: str | os.PathLike[str]) -> Path:
     """
     output_dir = Path(output_dir)
     results = read_json(output_dir / RESULTS_FILE, missing_ok=True)
-    name = results.get(_BEST_RUN_KEY, "")
+    name = results.get(BEST_RUN_KEY, "")
     if not isinstance(name, str) or Path(name).name != name:
         raise ValueError(
-            f"{output_dir / RESULTS_FILE}: {_BEST_RUN_KEY} must name a folder in "
+            f"{output_dir / RESULTS_FILE}: {BEST_RUN_KEY} must name a folder in "
             f"{output_dir}. Received {name!r}: bring the file back."
         )
     return output_dir / name
@@ -75,6 +73,12 @@ def best_run_folder(output_dir: str | os.PathLike[str]) -> Path:
 def run_folder(output_dir: str | os.PathLike[str], number: int) -> Path:
     """The folder of one of several runs, which are numbered from 1."""
     return Path(output_dir) / RUN_FOLDER.format(number)
+
+
+def folders_of_runs(output_dir: str | os.PathLike[str], num_runs: int) -> list[Path]:
+    """The output folder, and the folders in it that several runs get."""
+    numbers = range(1, num_runs + 1) if num_runs > 1 else ()
+    return [Path(output_dir), *(run_folder(output_dir, n) for n in numbers)]
 
 
 def run_folders(output_dir: str | os.PathLike[str]) -> list[Path]:

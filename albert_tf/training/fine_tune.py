@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
+from albert_tf.checkpoints import output_folders
 from albert_tf.checkpoints.model_dir import ModelDir, model_files, replace_task
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.files import sha256
@@ -123,6 +124,7 @@ def fine_tune(
     strategy = strategy or devices.create_strategy()
     configs = split_settings(str(output_dir), settings)
     run = _FineTuning(_read(model), data, *configs, strategy)
+    run.check_outputs()
     run.warn()
     outcome = multi_run.train(run.job(), configs[0].num_runs, strategy, run.splits)
     if not outcome.preempted:
@@ -157,6 +159,7 @@ def evaluate(
     strategy = strategy or devices.create_strategy()
     configs = split_settings(str(output_dir), settings)
     run = _FineTuning(model, data, *configs, strategy)
+    run.check_outputs()
     outcome = multi_run.evaluate(run.job(), strategy, run.splits)
     run.write_answers(outcome, model.checkpoint)
     return outcome
@@ -237,6 +240,20 @@ class _FineTuning:
         if isinstance(self.task_config, Squad):
             return squad_task(self.task_config, dropout, self.questions)
         return create_task(self.task_config, dropout)
+
+    def check_outputs(self) -> None:
+        """SQuAD: checks that the answers replace no files of another kind.
+
+        Raises:
+          FileExistsError: they would.
+        """
+        if not (self.data.questions and isinstance(self.task_config, Squad)):
+            return
+        num_runs = self.options.num_runs if self.data.train else 1
+        output_dir = self.train_config.output_dir
+        for folder in output_folders.folders_of_runs(output_dir, num_runs):
+            question_ids = self.data.questions.contexts()
+            squad_answers.check_outputs(folder, question_ids, self.task_config)
 
     def write_answers(self, outcome: FineTuned, model: str) -> None:
         """SQuAD: writes the answers of each run, the last ones those of the best run.

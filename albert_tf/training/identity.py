@@ -15,6 +15,13 @@ from albert_tf.checkpoints.model_dir import (
     PRETRAINING_FILE,
     TOKENIZER_FILE,
 )
+from albert_tf.checkpoints.output_folders import (
+    BEST_FOLDER,
+    best_run_folder,
+    locate_best,
+    locate_trained,
+    run_folders,
+)
 from albert_tf.checkpoints.output_names import check_start
 from albert_tf.config import AlbertConfig
 from albert_tf.files import (
@@ -65,11 +72,10 @@ def digest(job: Job, replicas: int) -> int:
 
 
 def write_files(job: Job, folder: Path) -> None:
-    """Writes next to the checkpoints what is needed to read and to resume them."""
+    """Writes next to a training's checkpoints what reading and resuming them needs."""
     for name, content in model_files(job).items():
         write_whole(folder / name, content)
-    if job.train_rows:
-        write_json(folder / SETTINGS_FILE, _identity(job))
+    write_json(folder / SETTINGS_FILE, _identity(job))
 
 
 def model_files(job: Job) -> dict[str, bytes]:
@@ -89,12 +95,14 @@ def check_job(job: Job) -> None:
     Raises:
       ValueError: as `record_checks.check_records`; the folder holds another run or
         another model, the one that training starts from, or a
-        run whose files are damaged or incomplete.
+        run whose files are damaged or incomplete; or as `check_results_kept`.
     """
     record_checks.check_records(job)
     folder = Path(job.train_config.output_dir)
     if job.train_rows:
         check_start(job.init_checkpoint, folder)
+    else:
+        check_results_kept(job)
     if run_checkpoints.latest_of_run(folder):
         _check_identity(job, folder / SETTINGS_FILE)
     elif job.train_rows and any(folder.glob("model.ckpt-[1-9]*")):
@@ -104,6 +112,40 @@ def check_job(job: Job) -> None:
         )
     elif job.train_rows and not (folder / SETTINGS_FILE).is_file():
         _check_no_model(folder, job)
+
+
+def evaluated_checkpoint(job: Job) -> str:
+    """The weights that a job without training evaluates."""
+    if job.init_checkpoint:
+        return locate_best(job.init_checkpoint)
+    return locate_trained(job.train_config.output_dir)
+
+
+def check_results_kept(job: Job) -> None:
+    """Checks that an evaluation replaces no results of a run with those of others.
+
+    Args:
+      job: a job without training.
+    Raises:
+      FileNotFoundError: there are no weights to evaluate.
+      ValueError: the output folder holds a run, or several, and the weights are not
+        its own, or not of the best run.
+    """
+    folder = Path(job.train_config.output_dir)
+    if not job.init_checkpoint or not _holds_run(folder):
+        return
+    weights, run = evaluated_checkpoint(job), best_run_folder(folder)
+    own = [place.resolve() for place in (run, run / BEST_FOLDER)]
+    if Path(weights).parent.resolve() not in own:
+        raise ValueError(
+            f"{folder} holds a run, whose results those of {weights} would replace: "
+            "give another --output_dir."
+        )
+
+
+def _holds_run(folder: Path) -> bool:
+    places = (folder, best_run_folder(folder), *run_folders(folder))
+    return any((place / SETTINGS_FILE).is_file() for place in places)
 
 
 def _check_no_model(folder: Path, job: Job) -> None:

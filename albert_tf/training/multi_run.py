@@ -16,12 +16,13 @@ import tensorflow as tf
 
 from albert_tf.checkpoints import output_folders
 from albert_tf.checkpoints.output_names import RESULTS_FILE, check_start
-from albert_tf.files import write_json
+from albert_tf.file_kinds import check_replaceable
+from albert_tf.files import json_bytes, write_json
 from albert_tf.locks import exclusive
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.training import devices, evaluation, identity, stored_predictions
 from albert_tf.training.job import Job
-from albert_tf.training.run import RunStatus, make_folder, run
+from albert_tf.training.run import RunStatus, check_results, make_folder, run
 from albert_tf.training.stored_predictions import Predictions
 
 EVALUATION_FILE = "eval_results.json"
@@ -72,7 +73,8 @@ def train(
     Raises:
       ValueError: the folder holds several runs and one is asked for, or the reverse;
         or it holds the model that training starts from.
-      OSError: another process trains into the folder.
+      OSError: another process trains into the folder, or it holds a file of another
+        kind under the name of one to write.
     """
     root = Path(job.train_config.output_dir)
     check_start(job.init_checkpoint, root)
@@ -82,6 +84,9 @@ def train(
             # The whole protocol; a run has a lock of its own.
             stack.enter_context(exclusive(root, f"training into {root}"))
         _check_folder(root, num_runs)
+        for folder in output_folders.folders_of_runs(root, num_runs):
+            check_results(folder)
+            stored_predictions.check_outputs(folder, splits)
         if num_runs == 1:
             return _train_run(job, strategy, splits)
         return _train_runs(job, num_runs, strategy, splits)
@@ -130,8 +135,16 @@ def evaluate(
       job: the task, and what `init_checkpoint` and `output_dir` say.
       strategy: the devices.
       splits: name -> rows.
+    Raises:
+      ValueError: the folder holds a run, and the weights are not its own.
+      FileExistsError: it holds a file of another kind under the name of one to write.
     """
+    identity.check_results_kept(job)
     folder = Path(job.train_config.output_dir)
+    stored_predictions.check_outputs(folder, splits)
+    if any(rows.metadata.get("labelled", True) for rows in splits.values()):
+        sample = json_bytes({"checkpoint": "", "sets": {}})
+        check_replaceable(folder / EVALUATION_FILE, sample)
     reports, predictions = _evaluate_and_store(
         job, job.init_checkpoint, splits, strategy
     )

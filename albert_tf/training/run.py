@@ -57,9 +57,10 @@ def run(
       on_loop_end: called after each loop of training steps, once its checkpoint (if
         one is due) is saved.
     Returns:
-      The content of `results.json`: `global_step`, the metrics, `train` (the report of
-      the last loop), `status` (of `RunStatus`), `eval_data` (the files of
-      the evaluation rows and what they hold), and `settings`.
+      The content of `results.json`: `global_step`, the metrics, `checkpoint` (the
+      weights that they are of), `train` (the report of the last loop), `status` (of
+      `RunStatus`), `eval_data` (the files of the evaluation rows and what they hold),
+      and `settings`.
     Raises:
       ValueError: settings that do not fit each other or the output folder; no weights
         to evaluate; a checkpoint that does not match the model or is damaged; a
@@ -86,7 +87,8 @@ def run(
         if chief and job.train_rows:
             lock = locks.exclusive(folder / LOCK_FILE, f"training into {folder}")
             stack.enter_context(lock)
-            _check_results(folder / RESULTS_FILE)
+        if chief:
+            check_results(folder)
         session = _start(job, strategy, folder)
         best = BestWeights(folder, job.task.best_metric, identity.model_files(job))
         results: dict[str, Any] = {"status": RunStatus.EVALUATED.value}
@@ -98,7 +100,7 @@ def run(
         settings = identity.run_settings(job, strategy.num_replicas_in_sync)
         results = {"global_step": session.step, **results, "settings": settings}
         if chief:
-            results = _with_earlier(folder / RESULTS_FILE, results)
+            results = _with_earlier(job, folder / RESULTS_FILE, results)
             files.write_json(folder / RESULTS_FILE, results)
         # A worker that leaves before the others are done would be taken for lost.
         training_devices.gather(strategy, session.step)
@@ -108,14 +110,15 @@ def run(
 
 
 def _start(job: Job, strategy: tf.distribute.Strategy, folder: Path) -> Session:
-    """Checks the job, writes its settings, and builds or restores the run."""
+    """Checks the job, writes the files of a training, and builds or restores it."""
     identity.check_job(job)
     training_devices.require_equal(
         strategy,
         identity.digest(job, strategy.num_replicas_in_sync),
         "differ in settings or records: give all of them the same command",
     )
-    if training_devices.is_chief(strategy):
+    # An evaluation leaves the model that it finds as it is.
+    if training_devices.is_chief(strategy) and job.train_rows:
         identity.write_files(job, folder)
     with strategy.scope():
         session = Session(job, folder)
@@ -164,9 +167,17 @@ def _train(
 
 
 def _evaluate(job: Job, session: Session, best: BestWeights) -> dict[str, Any]:
-    """Metrics of the current weights, and `best`, the report of the best ones."""
-    best_report = best.report() if job.train_rows else None
-    return {**session.evaluate(), **({"best": best_report} if best_report else {})}
+    """`checkpoint`, the path of the current weights, their metrics, and `best`, the
+    report of the best ones."""
+    if not job.train_rows:
+        checkpoint = identity.evaluated_checkpoint(job)
+        return {"checkpoint": checkpoint, **session.evaluate()}
+    best_report = best.report()
+    return {
+        "checkpoint": session.latest_checkpoint(),
+        **session.evaluate(),
+        **({"best": best_report} if best_report else {}),
+    }
 
 
 def _end_of_loop(step: int, job: Job) -> int:
@@ -236,18 +247,22 @@ def make_folder(folder: Path) -> None:
         ) from error
 
 
-def _check_results(file: Path) -> None:
+def check_results(folder: Path) -> None:
     """Raises FileExistsError if the results would replace a file of another kind."""
-    check_replaceable(file, files.json_bytes({"global_step": 0, "settings": {}}))
+    sample = files.json_bytes({"global_step": 0, "settings": {}})
+    check_replaceable(folder / RESULTS_FILE, sample)
 
 
-def _with_earlier(file: Path, results: dict[str, Any]) -> dict[str, Any]:
+def _with_earlier(job: Job, file: Path, results: dict[str, Any]) -> dict[str, Any]:
     """Results completed by the training report of an earlier call, if this call
     trained no step."""
     if results.get("train") or not file.is_file():
         return results
     earlier = files.read_json(file)
-    if earlier.get("global_step") != results["global_step"] or "train" not in earlier:
+    is_same_step = earlier.get("global_step") == results["global_step"]
+    # An evaluation is of any weights of the run in its folder.
+    if "train" not in earlier or (job.train_rows and not is_same_step):
         return results
     kept = {name: earlier[name] for name in ("train", "status", "settings")}
-    return {**results, **kept}
+    best = {"best": earlier["best"]} if "best" in earlier else {}
+    return {**best, **results, **kept}

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from albert_tf.files import make_folder, read_json, write_json
+from albert_tf.file_kinds import check_replaceable
+from albert_tf.files import json_bytes, make_folder, read_json, write_json
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.task_config import Squad
@@ -64,6 +65,30 @@ def tune_threshold(
       ValueError: the questions have no gold answers.
     """
     return dataclasses.replace(task_config, threshold=questions.tune(proposals))
+
+
+def check_outputs(
+    folder: Path, question_ids: Iterable[str], task_config: Squad
+) -> None:
+    """Checks that answers replace no files of another kind.
+
+    Args:
+      folder: the folder that `write_answers` is to write into.
+      question_ids: ids of the questions.
+      task_config: its version.
+    Raises:
+      FileExistsError: they would.
+    """
+    ids = list(question_ids)
+    samples: dict[str, dict[str, Any]] = {
+        PREDICTIONS_FILE: dict.fromkeys(ids, ""),
+        N_BEST_FILE: {question: [] for question in ids},
+        RESULTS_FILE: {"task_name": task_config.task_name},
+    }
+    if task_config.version_2:
+        samples[NULL_ODDS_FILE] = dict.fromkeys(ids, 0.0)
+    for name, sample in samples.items():
+        check_replaceable(folder / name, json_bytes(sample))
 
 
 def write_answers(

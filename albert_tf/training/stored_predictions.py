@@ -8,12 +8,13 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from albert_tf.checkpoints import output_folders
+from albert_tf.file_kinds import check_replaceable
 from albert_tf.files import make_folder, write_whole
 from albert_tf.records.reader import read_strings
 from albert_tf.records.sidecar import RecordSet
@@ -71,6 +72,22 @@ def write(output_dir: Path, predictions: Mapping[str, Predictions]) -> None:
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
         write_whole(folder / f"{name}.npz", buffer.getvalue())
+
+
+def check_outputs(output_dir: Path, names: Iterable[str]) -> None:
+    """Checks that predictions replace no files of another kind.
+
+    Args:
+      output_dir: the folder that `write` is to write into.
+      names: of the splits.
+    Raises:
+      FileExistsError: they would.
+    """
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, index=[])
+    for name in names:
+        file = output_dir / PREDICTIONS_FOLDER / f"{name}.npz"
+        check_replaceable(file, buffer.getvalue())
 
 
 def splits(output_dir: Path) -> list[str]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.files import make_folder, write_json, write_whole
+from albert_tf.file_kinds import check_replaceable
+from albert_tf.files import json_bytes, make_folder, write_whole
 from albert_tf.task_config import (
     Classification,
     MultipleChoice,
@@ -29,25 +30,55 @@ def write_predictions(
       answers: gets the prediction of each row: for multiple choice JSON with a letter
         for each id, else a table as GLUE's leaderboard reads it.
     """
-    for file in (table, answers):
+    for file, content in zip(
+        (table, answers), _contents(predicted, task_config), strict=True
+    ):
         make_folder(file.parent)
+        write_whole(file, content)
+
+
+def check_outputs(task_config: TaskConfig, table: Path, answers: Path) -> None:
+    """Checks that `write_predictions` would replace no files of another kind.
+
+    Args:
+      task_config: as there.
+      table: as there.
+      answers: as there.
+    Raises:
+      FileExistsError: it would.
+    """
+    classes = 2  # of multiple choice at least
+    if isinstance(task_config, Classification):
+        classes = len(task_config.labels)
+    sample = {
+        "index": np.array(["0"]),
+        "probabilities": np.zeros((1, classes)),
+        "values": np.zeros(1),
+        "options": np.array([classes]),
+    }
+    for file, content in zip(
+        (table, answers), _contents(sample, task_config), strict=True
+    ):
+        check_replaceable(file, content)
+
+
+def _contents(predicted: Predictions, task_config: TaskConfig) -> tuple[bytes, bytes]:
+    """The contents of the table and of the answers."""
     if isinstance(task_config, MultipleChoice):
-        write_json(answers, choice_answers(predicted))
-        _write_lines(table, choice_lines(predicted))
-    elif isinstance(task_config, Classification | Regression):
-        labels = bounds = None
-        if isinstance(task_config, Classification):
-            labels = task_config.labels
-        else:
-            bounds = task_config.bounds
-        index = predicted["index"]
-        _write_lines(table, probability_lines(predicted, labels))
-        _write_lines(answers, submission_lines(index, predicted, labels, bounds))
+        answers = json_bytes(choice_answers(predicted))
+        return _text(choice_lines(predicted)), answers
+    labels = bounds = None
+    if isinstance(task_config, Classification):
+        labels = task_config.labels
+    elif isinstance(task_config, Regression):
+        bounds = task_config.bounds
     else:
         raise ValueError(
             "Predictions of classification, regression and multiple choice can be "
             f"written here. Received those of {task_config.task_name}."
         )
+    lines = submission_lines(predicted["index"], predicted, labels, bounds)
+    return _text(probability_lines(predicted, labels)), _text(lines)
 
 
 def submission_lines(
@@ -118,5 +149,5 @@ def choice_lines(predicted: Predictions) -> list[str]:
     return lines
 
 
-def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    write_whole(path, ("\n".join(lines) + "\n").encode("utf-8"))
+def _text(lines: Sequence[str]) -> bytes:
+    return ("\n".join(lines) + "\n").encode("utf-8")

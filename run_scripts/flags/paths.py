@@ -249,7 +249,8 @@ def _check_folder(output: str, path: str, name: str, value: str) -> None:
             f"--{output} {path} is the folder of --{name}, an input: name another."
         )
     if name in MODELS:
-        has_meaning = holds_weights(inner[0]) or inner[0] in _MODEL_SUBFOLDERS
+        has_meaning = holds_weights(read, inner[0])
+        has_meaning |= inner[0] in _MODEL_SUBFOLDERS
     else:
         has_meaning = inner[0] in _DATA_SUBFOLDERS
     if has_meaning:

@@ -9,7 +9,7 @@ import pytest
 from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.model.encoder import AlbertEncoder
 from helpers import tiny
-from helpers.scripts import run_script
+from helpers.scripts import assert_one_line, run_script
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,19 @@ def test_the_script_writes_a_line_a_layer_and_a_picture(files):
     assert all(float(line["l2_distance"]) > 0 for line in lines)
     assert all(0 < float(line["cosine_degrees"]) < 180 for line in lines)
     assert (files / "similarity.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_figure_of_others_is_kept(files):
+    figure = files / "mine.png"
+    figure.write_bytes(b"\x89PNG\r\n\x1a\nmine")
+    arguments = ("--checkpoints=shallow", "--output_file=mine.tsv")
+    done = compare_layers(files, *arguments)
+    assert_one_line(done, 1, "mine.png is there already")
+    assert figure.read_bytes().endswith(b"mine")
+    assert not (files / "mine.tsv").exists()
+    figure.unlink()
+    for _ in range(2):  # its own figure is replaced
+        assert compare_layers(files, *arguments).returncode == 0
 
 
 @pytest.mark.parametrize(

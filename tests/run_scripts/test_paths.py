@@ -91,6 +91,7 @@ def folder(tmp_path, monkeypatch):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
+    (tmp_path / "D/results.json").write_text('{"best_run": "run_1"}')
     for name in ("glue/RTE", "race/train", "out/init"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "link.txt").symlink_to("a.txt")
@@ -128,6 +129,7 @@ REFUSED = {
     "its best": {**TRAIN, "init_checkpoint": "D/best", "output_dir": "D"},
     "becomes its best": {**TRAIN, "init_checkpoint": "D", "output_dir": "D/run_1"},
     "export over": {"model": "D", "export_dir": "D"},
+    "export into a run": {"model": "D", "export_dir": "D/run_1"},
     "export into": {"model": "D", "export_dir": "other/best"},
     "convert into": {"from": "D", "to": "D/assets"},
     "ensemble over": {"models": ["x", "D"], "output_dir": "D/"},
@@ -141,6 +143,8 @@ ALLOWED = {
     "below the data": {**TRAIN, "data_dir": "glue", "output_dir": "glue/rte"},
     "cache in the data": {**TRAIN, "data_dir": "glue", "cache_dir": "glue/RTE"},
     "start in it": {**TRAIN, "init_checkpoint": "D/best", "output_dir": "D/tuned"},
+    "a run of a model": {**TRAIN, "init_checkpoint": "E/m", "output_dir": "E/run_1"},
+    "export of a model": {"model": "out/init", "export_dir": "out/init/run_1"},
     "start below": {**TRAIN, "init_checkpoint": "out/init", "output_dir": "out"},
     "use": {"do_train": False, "init_checkpoint": "D", "output_dir": "D"},
     "use the best": {"do_train": False, "init_checkpoint": "D/best", "output_dir": "D"},

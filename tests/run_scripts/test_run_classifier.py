@@ -273,6 +273,15 @@ def test_what_is_wrong_is_said_in_one_line(case, folder):
     assert_one_line(result, code, *parts)
 
 
+@pytest.mark.parametrize("name", ["test_results.tsv", "test_predictions.tsv"])
+def test_tables_of_others_are_found_before_training(name, folder, tmp_path):
+    (tmp_path / name).write_text("city\tcountry\nOslo\tNorway\n")
+    words = (f"--output_dir={tmp_path}", "--do_predict", "--test_file=test.tsv")
+    result = run_script("run_classifier.py", *START, *words, cwd=folder)
+    assert_one_line(result, 1, f"{tmp_path}/{name} is there already")
+    assert not any(tmp_path.glob("model.ckpt*"))
+
+
 def test_a_table_to_predict_may_name_its_columns_otherwise(trained, tmp_path):
     model, _ = trained
     rows = texts(5, seed=7)

@@ -174,6 +174,20 @@ def test_what_cannot_be_is_one_line(trained, tmp_path, arguments, code, message)
     assert not (tmp_path / "out" / "predictions.json").exists()
 
 
+def test_answers_of_others_are_found_before_anything_is_computed(trained, tmp_path):
+    (tmp_path / "predictions.json").write_text('{"cities": ["Oslo"]}')
+    done = run_script(
+        "--nodo_train",
+        "--do_predict",
+        "--input_format=jsonl",
+        f"--predict_file={trained}/quiz/test.jsonl",
+        f"--init_checkpoint={trained}/model",
+        f"--output_dir={tmp_path}",
+    )
+    assert_one_line(done, 1, f"{tmp_path}/predictions.json is there already")
+    assert not (tmp_path / "predictions").exists()
+
+
 def test_training_needs_an_answer_to_each_question(trained, tmp_path):
     write_questions(tmp_path / "train.jsonl", 3, answer=None)
     done = run_script(

@@ -121,6 +121,13 @@ def test_answers_of_squad_are_written_with_their_threshold(folder, start):
     )
     output = folder / "squad"
     settings = {"num_train_steps": 2, "num_warmup_steps": 0, "tune_threshold": True}
+    foreign = output / "predictions.json"
+    output.mkdir()
+    foreign.write_text('{"places": [], "length": 1}')
+    with pytest.raises(FileExistsError, match=f"{foreign} is there already"):
+        fine_tune(start, data, output, **settings)
+    assert not any(output.glob("model.ckpt*"))
+    foreign.unlink()
     outcome = fine_tune(start, data, output, **settings)
     assert "best_f1" in outcome.results["best"]
     tuned = ModelDir.read(output).task_config

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import statistics
 
 import numpy as np
@@ -118,6 +119,22 @@ def test_the_folder_is_a_model_that_needs_nothing_else(trained, sets, tmp_path):
     assert reports["sets"]["test"]["eval_rows"] == 13
 
 
+def test_predictions_of_a_run_are_not_replaced_by_those_of_others(
+    trained, sets, tmp_path
+):
+    run, _ = trained
+    copy = shutil.copytree(run / "best", tmp_path / "copy")
+    weights = ModelDir.read(copy).checkpoint
+    job = make_job(run, copy / "vocab.txt", init_checkpoint=weights)
+    before = (run / "predictions" / "dev.npz").read_bytes()
+    with pytest.raises(ValueError, match="holds a run, whose results") as caught:
+        multi_run.evaluate(job, device(), {"dev": sets[1]})
+    assert f"{run} holds" in str(caught.value) and weights in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert (run / "predictions" / "dev.npz").read_bytes() == before
+    assert not (run / multi_run.EVALUATION_FILE).exists()
+
+
 @pytest.mark.parametrize("batch_size", [2, 10, 32])
 def test_any_devices_and_batches_predict_the_same(trained, sets, batch_size):
     found = ModelDir.read(trained[0])
@@ -193,6 +210,16 @@ def test_runs_differ_in_their_seed_and_are_summed_up(folder, sets, tmp_path):
     assert (predicted == outcome.predictions["test"]["probabilities"]).all()
     assert outcome.runs["run_3"].results == runs[2] and not outcome.preempted
     assert len({run["train"]["loss"] for run in runs}) == 3
+    # The folder's predictions are those of the best run.
+    for name in ("run_1", "run_2", "run_3"):
+        weights = ModelDir.read(tmp_path / name).checkpoint
+        again = make_job(tmp_path, folder / "vocab.txt", init_checkpoint=weights)
+        if name == best:
+            multi_run.evaluate(again, device(), {"test": test})
+            continue
+        with pytest.raises(ValueError, match=f"holds a run, whose .*{weights}"):
+            multi_run.evaluate(again, device(), {"test": test})
+    assert (stored_predictions.read(tmp_path, "test")["probabilities"] == own).all()
     with pytest.raises(ValueError, match="holds several runs, but one"):
         multi_run.train(job, 1, device(), {"test": test})
     single = tmp_path / "run_1"
@@ -291,6 +318,26 @@ def test_runs_do_not_train_into_their_start(num_runs, trained, folder, sets):
     with pytest.raises(ValueError, match="would replace the weights"):
         multi_run.train(job, num_runs, device(), {})
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["results.json", "predictions/dev.npz", "run_2/results.json", "eval_results.json"],
+)
+def test_files_of_others_are_found_before_anything_is_computed(
+    name, folder, sets, tmp_path, monkeypatch
+):
+    for function in ("run", "_evaluate_and_store"):
+        monkeypatch.setattr(multi_run, function, lambda *_: pytest.fail("computed"))
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{"race": "2nd", "place": {}}')
+    job = make_job(tmp_path, folder / "vocab.txt", sets[0])
+    with pytest.raises(FileExistsError, match=f"{file} is there already"):
+        if name == multi_run.EVALUATION_FILE:
+            job = dataclasses.replace(job, train_rows=None)
+            multi_run.evaluate(job, device(), {"dev": sets[1]})
+        multi_run.train(job, 2, device(), {"dev": sets[1]})
 
 
 def predicted(classes, labels, labelled=True):

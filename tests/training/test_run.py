@@ -158,6 +158,64 @@ def test_evaluation_counts_every_row_once(tmp_path, rows, batch_size, replicas):
         np.testing.assert_allclose(found[name], expected, rtol=1e-5, err_msg=name)
 
 
+def save_model(prefix, seed):
+    """Writes the weights of a model; returns their path."""
+    model = PretrainingModel(tiny_config(), seed=seed)
+    values = {released_name(variable): variable for variable in model.variables}
+    return tf.train.Checkpoint(weights=values).write(str(prefix))
+
+
+def test_an_evaluation_leaves_the_model_of_its_folder_as_it_is(tmp_path, rows):
+    prefix = save_model(tmp_path / "model", seed=5)
+    tiny_config().to_json(tmp_path / "albert_config.json")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    job = make_job(
+        None,
+        tmp_path,
+        eval_rows=rows,
+        init_checkpoint=prefix,
+        model_config=tiny_config(num_attention_heads=2),
+        files={"task.json": b"{}"},
+    )
+    training_run.run(job, one_device())
+    files = {path.name: path for path in tmp_path.iterdir() if path.is_file()}
+    assert files.keys() - before.keys() == {"results.json"}
+    assert {name: files[name].read_bytes() for name in before} == before
+
+
+def test_an_evaluation_replaces_results_of_its_own_run_alone(tmp_path, rows):
+    folder, results = tmp_path / "run", tmp_path / "run" / "results.json"
+    job = make_job(rows, folder, steps=6, eval_rows=rows, eval_steps=3)
+    trained = training_run.run(job, one_device())
+    assert trained["checkpoint"] == str(folder / "model.ckpt-6")
+    before = results.read_bytes()
+    foreign = save_model(folder / "converted" / "model", seed=5)
+    jobs = [
+        make_job(None, folder, eval_rows=rows, init_checkpoint=start)
+        for start in (foreign, str(folder / "model.ckpt-0"), str(folder), "")
+    ]
+    with pytest.raises(ValueError, match="holds a run, whose results") as caught:
+        training_run.run(jobs[0], one_device())
+    assert foreign in str(caught.value) and results.read_bytes() == before
+    step = trained["best"]["global_step"]
+    starts = ["model.ckpt-0", f"best/model.ckpt-{step}", "model.ckpt-6"]
+    for own, start in zip(jobs[1:], starts, strict=True):
+        training_run.run(own, one_device())
+        found = json.loads(results.read_text())
+        assert found["checkpoint"] == str(folder / start)
+        assert found["global_step"] == int(start.split("-")[1])
+        for name in ("train", "status", "settings", "best"):
+            assert found[name] == trained[name], name
+    # The folder of an evaluation is free for others.
+    other = tmp_path / "other"
+    for start in (foreign, str(folder)):
+        job = make_job(None, other, eval_rows=rows, init_checkpoint=start)
+        training_run.run(job, one_device())
+    found = json.loads((other / "results.json").read_text())
+    assert found["checkpoint"] == str(folder / f"best/model.ckpt-{step}")
+    assert found["status"] == "evaluated" and "train" not in found
+
+
 def test_results_hold_metrics_step_and_settings(tmp_path, rows):
     job = make_job(rows, tmp_path, steps=2, eval_rows=rows)
     training_run.run(job, one_device())
@@ -339,8 +397,12 @@ def test_a_folder_that_another_run_trains_into_is_refused(tmp_path, rows):
 
 def test_a_run_replaces_no_results_of_others(tmp_path, rows):
     (tmp_path / "results.json").write_text('{"race": "2nd", "place": {}}')
-    with pytest.raises(FileExistsError, match=r"results\.json is there already"):
-        training_run.run(make_job(rows, tmp_path), one_device())
+    # They are found before anything is computed.
+    job = make_job(rows, tmp_path)
+    evaluation = make_job(None, tmp_path, eval_rows=rows, init_checkpoint="nowhere")
+    for each in (job, evaluation):
+        with pytest.raises(FileExistsError, match=r"results\.json is there already"):
+            training_run.run(each, one_device())
     assert [path.name for path in tmp_path.iterdir() if path.name[0] != "."] == [
         "results.json"
     ]

@@ -159,3 +159,23 @@ def test_values_of_other_types_are_refused_with_their_file(file, change, tmp_pat
     (tmp_path / file).write_text(json.dumps(values))
     with pytest.raises(ValueError, match=rf"{file} is not a file of run_squad\.py"):
         squad_answers.Ensemble.read([tmp_path], Questions(), 5)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "predictions.json",
+        "nbest_predictions.json",
+        "null_odds.json",
+        "squad_results.json",
+    ],
+)
+def test_a_file_of_others_is_found_before_there_are_answers(name, tmp_path):
+    task_config = Squad(True)
+    for _ in range(2):  # an empty folder, and one of earlier answers
+        squad_answers.check_outputs(tmp_path, "ab", task_config)
+        write(tmp_path, proposals({"a": -2.0, "b": 3.0}), task_config)
+    squad_answers.check_outputs(tmp_path, ["other"], task_config)
+    (tmp_path / name).write_text('{"places": [], "length": 1}')
+    with pytest.raises(FileExistsError, match=f"{name} is there already"):
+        squad_answers.check_outputs(tmp_path, "ab", task_config)
