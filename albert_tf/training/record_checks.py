@@ -126,6 +126,6 @@ def _check_objective(job: Job, model: str) -> None:
         return
     raise ValueError(
         f"The model of {folder_of(Path(model))} was trained with {PAIR_OBJECTIVE}="
-        f"{learned}, the rows were made with {wanted}: use records of its objective, or pass "
-        "--nosentence_order_loss."
+        f"{learned}, the rows were made with {wanted}: use records of its "
+        "objective, or pass --nosentence_order_loss."
     )
