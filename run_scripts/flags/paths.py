@@ -38,8 +38,9 @@ INPUT_FILES = (
 )
 # Folders of data.
 DATA_FOLDERS = ("data_dir",)
-# Weights: folders, or files in them.
-MODELS = ("checkpoints", "from", "init_checkpoint", "model", "models")
+# Weights: folders, or files in them. `--model` may have the other name
+# `--init_checkpoint`, so that messages name it by the first one.
+MODELS = ("checkpoints", "from", "model", "models", "init_checkpoint")
 # Files to write; of a prefix those that begin with it.
 OUTPUT_FILES = ("model_prefix", "output_file", "tflite")
 # Folders that get files whose names are the command's choice.

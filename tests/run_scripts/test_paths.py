@@ -184,6 +184,13 @@ def test_an_output_that_would_change_an_input_is_refused(case, folder):
     assert re.search("give another|name another", str(caught.value))
 
 
+def test_a_message_names_the_flag_and_not_its_other_name(folder):
+    done = run_script(
+        "export_saved_model.py", "--model=D", "--export_dir=D", cwd=folder
+    )
+    assert_one_line(done, 2, "--export_dir D is the folder of --model, an input")
+
+
 @pytest.mark.parametrize("case", ALLOWED)
 def test_other_outputs_are_allowed(case, folder):
     values = ALLOWED[case]
