@@ -24,7 +24,7 @@ def main():
     if not FLAGS.input_file and (FLAGS.do_train or not FLAGS.eval_input_file):
         raise flags.Error("Name the records: --input_file.")
     weights = common_flags.initial_weights()
-    model_config = common_flags.model_config(weights)
+    model_config = common_flags.model_config(weights or _evaluated_run())
     expected = {
         **_given("max_seq_length", "max_predictions_per_seq"),
         "vocab_size": model_config.vocab_size,
@@ -66,6 +66,12 @@ def main():
     )
     strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
     run(job, strategy)
+
+
+def _evaluated_run():
+    """The folder of a run that is evaluated as it is; empty: a file says its shape."""
+    is_alone = not (FLAGS.do_train or FLAGS.albert_config_file)
+    return FLAGS.output_dir if is_alone and os.path.isdir(FLAGS.output_dir) else ""
 
 
 def _given(*names):

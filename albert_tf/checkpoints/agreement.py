@@ -37,12 +37,13 @@ def choose_config(
       FileNotFoundError: there is none next to the weights, and `file` names none.
       ValueError: both exist and contradict each other, or one is damaged.
     """
-    found = model_dir.read_config(weights)
+    found_file = model_dir.find_config(weights, file)
+    found = model_dir.read_config(weights, file)
     config = found
-    if file:
-        config = AlbertConfig.from_json(file)
+    if file and not (found_file and Path(file).resolve() == found_file.resolve()):
+        config = model_dir.read_config_file(file)
         if found:
-            _require_same_outputs(config, file, found, model_dir.find_config(weights))
+            _require_same_outputs(config, file, found, found_file)
     if config is None:
         raise FileNotFoundError(
             f"No {model_dir.CONFIG_FILE} next to {weights}: pass --albert_config_file."

@@ -25,6 +25,7 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS, CheckpointFormat
 from albert_tf.checkpoints.formats import StoredWeights
+from albert_tf.checkpoints.heads import CLASSIFIER_BIAS
 from albert_tf.checkpoints.model_dir import VocabularyFile
 from albert_tf.checkpoints.tensorflow_files import summarize
 from albert_tf.config import AlbertConfig
@@ -200,15 +201,25 @@ class _Checks:
 
 
 def _choose_task(stored: StoredWeights) -> tuple[dict[str, Any], list[str]]:
-    """The values of the source's task, and notes on what is not known of it."""
+    """The values of the source's task, and notes on what is not known of it.
+
+    Raises:
+      ValueError: its files are damaged, or name more or fewer labels than its
+        classifier has outputs.
+    """
     notes = []
     if stored.needs_no_pooler:
         notes.append("The weights have no pooler, so none was written.")
     folder = model_dir.folder_of(stored.source)
     is_theirs = stored.format is CheckpointFormat.TRANSFORMERS
     if is_theirs and not (folder / model_dir.TASK_FILE).is_file():
-        values = read_json(folder / hugging_face.CONFIG_FILE)
-        notes += transformers_tasks.notes(values)
+        file = folder / hugging_face.CONFIG_FILE
+        values = read_json(file)
+        outputs = np.size(stored.weights.get(CLASSIFIER_BIAS, ()))
+        try:
+            notes += transformers_tasks.notes(values, outputs)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
     return model_dir.read_task(stored.source), notes
 
 

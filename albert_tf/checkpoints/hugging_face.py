@@ -250,6 +250,11 @@ def write(
     shutil.copymode(folder / CONFIG_FILE, file)
 
 
+def is_config(values: Mapping[str, Any]) -> bool:
+    """True if values are those of a `config.json`, by keys that own files lack."""
+    return not {"architectures", "model_type"}.isdisjoint(values)
+
+
 def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
     """Reads the values of a `config.json`.
 

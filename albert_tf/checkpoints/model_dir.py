@@ -152,9 +152,14 @@ def folder_of(path: str | os.PathLike[str]) -> Path:
     return path if path.is_dir() else path.parent
 
 
-def find_config(path: str | os.PathLike[str]) -> Path | None:
+def find_config(
+    path: str | os.PathLike[str], named: str | os.PathLike[str] | None = None
+) -> Path | None:
     """Finds the configuration file next to weights; None: there is none.
 
+    Args:
+      path: the weights.
+      named: a file that the user names, which counts if it is one of several.
     Raises:
       ValueError: several files, and none has the usual name.
     """
@@ -162,22 +167,42 @@ def find_config(path: str | os.PathLike[str]) -> Path | None:
     transformers = folder / hugging_face.CONFIG_FILE
     if hugging_face.is_folder(folder) and transformers.is_file():
         return transformers
-    own = _only_file(folder, _CONFIGS)
+    own = _only_file(folder, _CONFIGS, named)
     return own or (transformers if transformers.is_file() else None)
 
 
-def read_config(path: str | os.PathLike[str]) -> AlbertConfig | None:
+def read_config(
+    path: str | os.PathLike[str], named: str | os.PathLike[str] | None = None
+) -> AlbertConfig | None:
     """Reads the configuration next to weights; None: there is none.
 
+    Args:
+      path: the weights.
+      named: as `find_config` takes it.
     Raises:
       ValueError: the file is damaged, or describes another kind of model.
     """
-    file = find_config(path)
+    file = find_config(path, named)
     if file is None:
         return None
-    if file.name != hugging_face.CONFIG_FILE:
-        return AlbertConfig.from_json(file)
+    is_theirs = file.name == hugging_face.CONFIG_FILE
+    return read_config_file(file, is_theirs)
+
+
+def read_config_file(
+    file: str | os.PathLike[str], of_transformers: bool = False
+) -> AlbertConfig:
+    """Reads a file of a configuration, own or of `transformers`.
+
+    Args:
+      file: the file.
+      of_transformers: whether it is known to be theirs; else its keys tell.
+    Raises:
+      ValueError: the file is damaged, or describes another kind of model.
+    """
     values = read_json(file)
+    if not (of_transformers or hugging_face.is_config(values)):
+        return AlbertConfig.from_json(file)
     try:
         return hugging_face.config_from_dict(values)
     except ValueError as error:
@@ -296,11 +321,18 @@ def _matches(folder: Path, pattern: str) -> list[Path]:
     ]
 
 
-def _only_file(folder: Path, patterns: tuple[str, ...]) -> Path | None:
+def _only_file(
+    folder: Path,
+    patterns: tuple[str, ...],
+    named: str | os.PathLike[str] | None = None,
+) -> Path | None:
     """Finds the file of the first pattern that matches one in the folder or assets."""
     for pattern in patterns:
         matches = _matches(folder, pattern)
         if len(matches) > 1:
+            for file in matches:
+                if named and Path(named).resolve() == file.resolve():
+                    return file
             names = ", ".join(str(file.relative_to(folder)) for file in matches)
             raise ValueError(
                 f"{folder} holds several, keep the one that counts: {names}."

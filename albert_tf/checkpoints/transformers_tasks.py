@@ -57,9 +57,26 @@ def read_task(values: Mapping[str, Any]) -> TaskConfig | None:
     return None
 
 
-def notes(values: Mapping[str, Any]) -> list[str]:
-    """Says what of the task of a `config.json` is not taken or not known."""
+def notes(values: Mapping[str, Any], outputs: int = 0) -> list[str]:
+    """Says what of the task of a `config.json` is not taken or not known.
+
+    Args:
+      values: of the file.
+      outputs: of the classifier of the weights; 0: they have none.
+    Raises:
+      ValueError: the file's labels are damaged, or not as many as the outputs.
+    """
     kind, task = _kind(values), read_task(values)
+    if outputs and kind == _SEQUENCE and len(_labels(values)) != outputs:
+        raise ValueError(
+            f"id2label names {len(_labels(values))} labels (two if it is missing), the "
+            f"classifier of the weights has {outputs} outputs: name each output."
+        )
+    if outputs and kind not in (_SEQUENCE, _CHOICE, _SPAN):
+        return [
+            "config.json names no class with a classifier in `architectures`, so what "
+            "the classifier of the weights was trained for is not known."
+        ]
     if kind == _SPAN:
         return [
             "The model answers as one of SQuAD v1.1, always: its config.json does not "

@@ -48,10 +48,26 @@ def describe(rows: RecordSet) -> dict[str, Any]:
 
 
 def learned_objective(job: Job) -> str | None:
-    """The pair objective that a job's model learns; None: of no pretraining."""
+    """The pair objective that a job's model learns or, if none, has learned before.
+
+    None: of no pretraining, or the start's files do not say it.
+    """
     if job.train_rows is None or job.train_rows.pair_objective is None:
         return None
-    return job.task.pair_objective or NO_OBJECTIVE
+    if job.task.pair_objective:
+        return job.task.pair_objective
+    # The run's own folder, if it resumes, then that of its start.
+    for path in (job.train_config.output_dir, job.init_checkpoint):
+        learned = _stored_objective(path) if path else None
+        if learned:
+            return learned
+    return None if job.init_checkpoint else NO_OBJECTIVE
+
+
+def _stored_objective(path: str) -> str | None:
+    """The pair objective that the files next to weights state."""
+    file = folder_of(Path(path)) / PRETRAINING_FILE
+    return read_json(file, missing_ok=True).get(PAIR_OBJECTIVE)
 
 
 def _model(job: Job) -> str:
@@ -87,8 +103,8 @@ def _check_length(job: Job, rows: RecordSet) -> None:
 
 
 def _check_alike(train: RecordSet, evaluation: RecordSet) -> None:
-    values = {**train.tokenizer_settings, PAIR_OBJECTIVE: train.pair_objective}
-    for name, value in values.items():
+    # `_check_task` compares each pair objective with the task's, if that learns one.
+    for name, value in train.tokenizer_settings.items():
         other = evaluation.metadata.get(name)
         if value != other:
             raise ValueError(
@@ -103,14 +119,13 @@ def _check_objective(job: Job, model: str) -> None:
     A model that has learned none may go on with any, but cannot be scored on it.
     """
     wanted = job.task.pair_objective
-    file = folder_of(Path(model)) / PRETRAINING_FILE
-    learned = read_json(file, missing_ok=True).get(PAIR_OBJECTIVE)
+    learned = _stored_objective(model)
     if not wanted or learned in (None, wanted):
         return
     if learned == NO_OBJECTIVE and job.train_rows:
         return
     raise ValueError(
-        f"The model of {file.parent} was trained with {PAIR_OBJECTIVE}={learned}, the "
-        f"rows were made with {wanted}: use records of its objective, or pass "
-        "--nosentence_order_loss."
+        f"The model of {folder_of(Path(model))} was trained with {PAIR_OBJECTIVE}="
+        f"{learned}, the rows were made with {wanted}: use records of its "
+        "objective, or pass --nosentence_order_loss."
     )

@@ -117,7 +117,7 @@ def row_warnings(name: str, statistics: Mapping[str, Any]) -> list[str]:
     if respelled:
         warnings.append(
             f"{respelled} labels of {name} had white space around or more than one "
-            "space in them: it was dropped."
+            "space in them, or are whole numbers as 1.0: they were named without."
         )
     skipped = statistics.get("skipped_rows", 0)
     if skipped:

@@ -58,6 +58,7 @@ class Example:
       text_pair: the second text, which may be empty; None: the table has none.
       label: as the file has it, see `label_name`; None: labels are not read.
       place: file and line, for messages.
+      label_is_number: whether the label is a number of JSON, so that 1.0 is 1.
     """
 
     index: str
@@ -65,6 +66,7 @@ class Example:
     text_pair: str | None
     label: str | None
     place: str
+    label_is_number: bool = False
 
 
 @dataclasses.dataclass
@@ -159,6 +161,7 @@ def _example(
         ),
         label=None if columns.label is None else value(columns.label, "label"),
         place=place,
+        label_is_number=isinstance(row.get(columns.label), float),
     )
 
 
@@ -269,18 +272,22 @@ def _json_rows(path: Path, bad: _BadRows) -> Iterator[tuple[int, dict[str, Any]]
             bad.add(number, "it is not a JSON object.")
 
 
-def label_name(label: str | None) -> str:
-    """Returns the name of a class for a label as a file has it.
+def label_name(example: Example) -> str:
+    """Returns the name of the class of an example, for its label as a file has it.
 
     White space around it is dropped and white space in it becomes single spaces, so
-    that labels which look alike are one class.
+    that labels which look alike are one class. A whole number of JSON, as 1.0, has no
+    decimal point.
     """
-    return " ".join((label or "").split())
+    name = " ".join((example.label or "").split())
+    if example.label_is_number and float(name).is_integer():
+        return str(int(float(name)))
+    return name
 
 
 def count_respelled(examples: Sequence[Example]) -> int:
-    """Counts the labels whose white space `label_name` changes."""
-    return sum(label_name(each.label) != (each.label or "") for each in examples)
+    """Counts the labels that `label_name` changes."""
+    return sum(label_name(each) != (each.label or "") for each in examples)
 
 
 def read_labels(
@@ -295,14 +302,13 @@ def read_labels(
         hold; else as `read_table`.
     """
     examples = read_table(path, columns, on_bad_row).examples
-    found = {(example.label or "").strip() for example in examples}
-    for label in found:
+    for label in {(example.label or "").strip() for example in examples}:
         if _NOT_IN_A_TABLE.search(label):
             raise ValueError(
                 f"{path}: the label {label!r} holds a tab, line end or the like, so "
                 "that no table of predictions can name it: rename it."
             )
-    labels = sorted(set(map(label_name, found)))
+    labels = sorted(set(map(label_name, examples)))
     if len(labels) < 2:
         raise ValueError(
             f"{path} has one label only, {labels[0]!r}: there is nothing to learn; "
@@ -324,7 +330,7 @@ def label_values(
     places = {label: place for place, label in enumerate(labels or ())}
     values = []
     for example in examples:
-        name = example.label if example.label in places else label_name(example.label)
+        name = example.label if example.label in places else label_name(example)
         if labels is None:
             values.append(_number(example))
         elif name in places:

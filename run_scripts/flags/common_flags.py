@@ -272,13 +272,13 @@ def model_config(weights: str = "") -> AlbertConfig:
       weights: the weights that the flags name, as `output_folders.locate_best` gives
         them; empty: there are none yet.
     """
-    if weights:
-        from albert_tf.checkpoints import agreement
+    from albert_tf.checkpoints import agreement, model_dir
 
+    if weights:
         file, overrides = FLAGS.albert_config_file, FLAGS.config_override
         config = agreement.choose_config(weights, file, overrides)
     elif FLAGS.albert_config_file:
-        config = AlbertConfig.from_json(FLAGS.albert_config_file)
+        config = model_dir.read_config_file(FLAGS.albert_config_file)
         config = config.override(FLAGS.config_override)
     else:
         raise flags.Error("Name the model's configuration: --albert_config_file.")

@@ -137,13 +137,21 @@ def _trained_model() -> "tuple[ModelDir, AlbertTokenizer]":
     weights = locate_best(FLAGS.init_checkpoint or FLAGS.output_dir)
     vocabulary = _vocabulary(weights)
     model = ModelDir.read(weights, vocabulary and vocabulary.path)
-    model.require_task()
+    task_config = model.require_task()
     config = common_flags.model_config(weights)
     if FLAGS["max_seq_length"].present:
         _check_length(config)
+    elif task_config.max_seq_length is None:
+        # The files of some models do not say it.
+        length = min(FLAGS.max_seq_length, config.max_position_embeddings)
+        task_config = dataclasses.replace(task_config, max_seq_length=length)
     tokenizer = vocabulary.tokenizer() if vocabulary else model.tokenizer()
-    settings = tokenizer.metadata()
-    model = dataclasses.replace(model, config=config, tokenizer_settings=settings)
+    model = dataclasses.replace(
+        model,
+        config=config,
+        task_config=task_config,
+        tokenizer_settings=tokenizer.metadata(),
+    )
     return model, tokenizer
 
 

@@ -17,7 +17,7 @@ from absl import flags
 from albert_tf.checkpoints.output_names import check_start, holds_weights
 from albert_tf.files import check_local
 from albert_tf.records.sidecar import shard_paths, sidecar_path
-from data_prep.fine_tuning.glue import FOLDERS
+from data_prep.fine_tuning.glue import GLUE
 
 # Files to read; some take comma lists, globs, or NAME@N.
 INPUT_FILES = (
@@ -39,8 +39,9 @@ INPUT_FILES = (
 )
 # Folders of data.
 DATA_FOLDERS = ("data_dir",)
-# Weights: folders, or files in them.
-MODELS = ("checkpoints", "from", "init_checkpoint", "model", "models")
+# Weights: folders, or files in them. `--model` may have the other name
+# `--init_checkpoint`, so that messages name it by the first one.
+MODELS = ("checkpoints", "from", "model", "models", "init_checkpoint")
 # Files to write; of a prefix those that begin with it.
 OUTPUT_FILES = ("model_prefix", "output_file", "tflite")
 # Folders that get files whose names are the command's choice.
@@ -56,20 +57,39 @@ PATH_FLAGS = (
     *WORK_FOLDERS,
 )
 
-# What a command writes into --output_dir besides the model's configuration and
-# vocabulary, which stay as they are.
-_RESULT_FILES = (
-    "*results.json",
-    "test_results*.tsv",
-    "*_results.tsv",
-    "*predictions.json",
-    "*predictions.tsv",
-    "null_odds.json",
-    "GLUE/*.tsv",
-    "predictions/*.npz",
-)
-# Subfolders with a meaning: of data, and of an exported or converted model.
-_DATA_SUBFOLDERS = {"train", "dev", "test", "AX", "diagnostic", *FOLDERS.values()}
+# Names of GLUE's files.
+_GLUE_FILES = {
+    "train.tsv",
+    *(
+        PurePath(file).name
+        for task in GLUE.values()
+        for files in (task.dev_files, task.test_files)
+        for file in files.values()
+    ),
+    *(
+        PurePath(file).name
+        for task in GLUE.values()
+        for files in task.diagnostics.values()
+        for file in files
+    ),
+}
+# Submissions to GLUE, and the name of a table that is predicted instead.
+_PREDICTED = {
+    "predict",
+    *(name for task in GLUE.values() for name in (*task.test_files, *task.diagnostics)),
+}
+# What the commands that read files write into --output_dir besides the model's
+# configuration and vocabulary, which stay as they are.
+_RESULT_FILES = {
+    *("results.json", "eval_results.json", "squad_results.json"),
+    *("predictions.json", "nbest_predictions.json", "null_odds.json"),
+    *("test_results.tsv", "test_predictions.tsv"),
+    *(f"test_results_{name}.tsv" for name in _PREDICTED),
+    *(f"GLUE/{name}.tsv" for name in _PREDICTED),
+}
+# Folders of RACE's files, which end in .txt.
+_RACE_FOLDERS = {"train", "dev", "test", "middle", "high"}
+# Subfolders with a meaning, of an exported or converted model.
 _MODEL_SUBFOLDERS = {"assets", "assets.extra", "variables"}
 
 
@@ -186,10 +206,7 @@ def _identity(path: str | Path) -> tuple[int, int]:
 
 def _is_result(path: str, folder: str) -> bool:
     real, place = os.path.realpath(path), os.path.realpath(folder)
-    inner = os.path.relpath(real, place)
-    return any(PurePath(inner).match(p) for p in _RESULT_FILES) and (
-        inner.count("/") == 0 or inner.startswith(("GLUE/", "predictions/"))
-    )
+    return os.path.relpath(real, place) in _RESULT_FILES
 
 
 def _check_patterns(
@@ -248,13 +265,22 @@ def _check_folder(output: str, path: str, name: str, value: str) -> None:
         raise flags.Error(
             f"--{output} {path} is the folder of --{name}, an input: name another."
         )
-    if name in MODELS:
-        has_meaning = holds_weights(read, inner[0])
-        has_meaning |= inner[0] in _MODEL_SUBFOLDERS
-    else:
-        has_meaning = inner[0] in _DATA_SUBFOLDERS
-    if has_meaning:
+    if name not in MODELS:
+        if _holds_data(place, inner):
+            raise flags.Error(
+                f"--{output} {path} holds files of --{name} {value}, an input: name "
+                "another."
+            )
+    elif holds_weights(read, inner[0]) or inner[0] in _MODEL_SUBFOLDERS:
         raise flags.Error(
             f"--{output} {path} lies in {inner[0]}/ of --{name} {value}, an input: "
             "name another."
         )
+
+
+def _holds_data(folder: Path, inner: Sequence[str]) -> bool:
+    """True if a folder, `inner` in a folder of data, is one that is read itself."""
+    names = set(os.listdir(folder)) if folder.is_dir() else set()
+    if _RACE_FOLDERS.issuperset(inner):
+        return any(name.endswith(".txt") for name in names - {"vocab.txt"})
+    return bool(names & _GLUE_FILES)

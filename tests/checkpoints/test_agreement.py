@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.checkpoints import agreement
+from albert_tf.checkpoints import agreement, hugging_face
 from albert_tf.config import AlbertConfig
 from helpers.fine_tuning_toys import write_vocabulary
 from helpers.tiny import tiny_config
@@ -100,6 +100,39 @@ def test_weights_without_a_configuration_take_the_one_that_is_named(tmp_path):
     assert agreement.choose_config(weights, write(tmp_path, CONFIG)) == CONFIG
     with pytest.raises(FileNotFoundError, match="pass --albert_config_file"):
         agreement.choose_config(weights)
+
+
+@pytest.mark.parametrize("keys", [{}, {"architectures": ["AlbertModel"]}])
+def test_the_configuration_of_transformers_may_be_named(keys, tmp_path):
+    values = hugging_face.config_to_dict(CONFIG, "AlbertModel")
+    del values["architectures"], values["model_type"]
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "model.safetensors").touch()
+    file = folder / "config.json"
+    file.write_text(json.dumps({**values, **keys, "hidden_act": "gelu"}))
+    config = CONFIG.replace(hidden_act="gelu_erf")
+    assert agreement.choose_config(folder, file) == config
+    if keys:
+        copy = tmp_path / "copy.json"
+        copy.write_text(file.read_text())
+        assert agreement.choose_config(folder, copy) == config
+        copy.write_text(file.read_text().replace('"gelu"', '"relu"'))
+        with pytest.raises(ValueError, match=r"hidden_act=relu, but .*=gelu_erf"):
+            agreement.choose_config(folder, copy)
+
+
+def test_of_several_configurations_the_named_one_counts(tmp_path):
+    for name, hidden in (("albert_config_a", 15), ("albert_config_b", 24)):
+        CONFIG.replace(hidden_size=hidden).to_json(tmp_path / f"{name}.json")
+    file = tmp_path / "albert_config_b.json"
+    with pytest.raises(ValueError, match="holds several"):
+        agreement.choose_config(tmp_path)
+    assert agreement.choose_config(tmp_path, file) == CONFIG.replace(hidden_size=24)
+    # One of the usual name counts, and the others must not contradict it.
+    CONFIG.to_json(tmp_path / "albert_config.json")
+    with pytest.raises(ValueError, match="hidden_size=24, but"):
+        agreement.choose_config(tmp_path, file)
 
 
 # -- vocabularies

@@ -314,6 +314,34 @@ def test_damaged_labels_name_the_file(tmp_path):
         model_dir.ModelDir.read(source)
 
 
+@pytest.mark.parametrize("count", [0, 2, 4])
+def test_other_numbers_of_labels_than_outputs_are_refused(count, tmp_path):
+    source = write_classifier(tmp_path / "theirs")
+    values = saved_config(source)
+    del values["id2label"]
+    if count:
+        values["id2label"] = {str(index): f"name {index}" for index in range(count)}
+    (source / "config.json").write_text(json.dumps(values))
+    words = rf"config\.json: id2label names {count or 2} labels .* has 3 outputs"
+    for strict in (True, False):
+        with pytest.raises(ValueError, match=words):
+            convert(source, tmp_path / "own", "own", strict=strict)
+    assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.parametrize("architectures", [None, ["AlbertModel"]])
+def test_a_classifier_without_a_class_has_no_known_task(architectures, tmp_path):
+    source = write_classifier(tmp_path / "theirs")
+    values = saved_config(source)
+    del values["architectures"]
+    if architectures:
+        values["architectures"] = architectures
+    (source / "config.json").write_text(json.dumps(values))
+    results = convert(source, tmp_path / "own", "own")
+    assert "was trained for is not known" in results["notes"][0]
+    assert not (tmp_path / "own" / "task.json").exists()
+
+
 def test_a_model_without_pooler_is_a_start_but_no_whole_model(tmp_path):
     config = transformers_config()
     tensors = random_tensors(config, np.random.default_rng(2), {"predictions": 0})

@@ -180,6 +180,23 @@ def test_labels_to_learn_are_sorted_and_at_least_two(tmp_path):
         tables.read_labels(path, COLUMNS)
 
 
+def test_whole_numbers_of_json_are_one_class_with_and_without_a_point(tmp_path):
+    labels = ["1", "1.0", '"1"', '"2.0"', "1.5", "0.0", "-3e0", "true"]
+    lines = [f'{{"text": "a", "other": "b", "label": {label}}}' for label in labels]
+    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    names = ["-3", "0", "1", "1.5", "2.0", "true"]
+    assert tables.read_labels(path, COLUMNS) == names
+    examples = tables.read_table(path, COLUMNS).examples
+    assert tables.label_values(examples, names) == [2, 2, 2, 4, 3, 1, 0, 5]
+    assert tables.count_respelled(examples) == 3
+    # A model that was trained on both as classes of their own keeps them.
+    assert tables.label_values(examples[:3], ["1", "1.0"]) == [0, 1, 0]
+    assert tables.label_values(examples[1:2], None) == [1.0]
+    # In other tables labels are text.
+    path = write(tmp_path / "a.tsv", "text\tother\tlabel\na\t\t1\na\t\t1.0\n")
+    assert tables.read_labels(path, COLUMNS) == ["1", "1.0"]
+
+
 def test_what_to_do_with_bad_rows_is_one_of_two(tmp_path):
     path = write(tmp_path / "a.tsv", "text\tother\tlabel\na\tb\t1\n")
     with pytest.raises(ValueError, match=r"error, skip\. Received 'drop'"):

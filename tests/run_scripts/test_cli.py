@@ -54,16 +54,6 @@ PRETRAINING_ERRORS = {
         1,
         ["differ in pair_objective (none and sop)"],
     ),
-    "other objective to evaluate": (
-        [
-            "--input_file=sop.tfrecord",
-            "--do_eval",
-            "--eval_input_file=unordered.tfrecord",
-            "--nosentence_order_loss",
-        ],
-        1,
-        ["unordered.tfrecord", "pair_objective=none, the training rows with sop"],
-    ),
     "other vocabulary": (["--spm_model_file=file"], 1, ["vocabulary_sha256"]),
     "other casing": (["--nodo_lower_case"], 1, ["lower_case=True", "=False"]),
     "other size": (["--albert_config_file=other.json"], 1, ["=61", "=60"]),

@@ -141,3 +141,31 @@ def test_a_converted_model_keeps_its_step(files, tmp_path):
     succeed("convert_checkpoint.py", "--from=runs", *arguments, cwd=files)
     assert (tmp_path / "own" / "model.ckpt-75.index").is_file()
     assert formats.read_step(tmp_path / "own") == 75
+
+
+@pytest.mark.parametrize("positions", [90, 600])
+def test_a_task_without_a_length_takes_the_flags_as_far_as_the_model_reads(
+    positions, files, tmp_path, monkeypatch
+):
+    evaluated = []
+
+    def evaluate(model, *_, **__):
+        evaluated.append(model)
+        return FineTuned({"status": RunStatus.PREEMPTED})
+
+    monkeypatch.setattr("albert_tf.training.fine_tune.evaluate", evaluate)
+    folder = tmp_path / "model"
+    shutil.copytree(files / "model", folder)
+    task = json.loads((folder / "task.json").read_text())
+    del task["max_seq_length"]
+    (folder / "task.json").write_text(json.dumps({**task, "task_name": "custom"}))
+    config = AlbertConfig.from_json(folder / "albert_config.json")
+    config.replace(max_position_embeddings=positions).to_json(
+        folder / "albert_config.json"
+    )
+    predict = commands(str(folder))["predict"]
+    predict[-1] = f"--output_dir={tmp_path}/out"
+    succeed(*predict, cwd=files)
+    succeed(*predict, "--max_seq_length=33", cwd=files)
+    lengths = [model.task_config.max_seq_length for model in evaluated]
+    assert lengths == [min(512, positions), None]

@@ -83,17 +83,24 @@ def folder(tmp_path, monkeypatch):
         "a.vocab",
         "D/model.ckpt-1.index",
         "D/best/x",
+        "glue/RTE/train.tsv",
+        "race/train/high/1.txt",
+        "race/test/2.txt",
     ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
-    for name in ("out/GLUE/dev.tsv", "out/predictions.json", "out/mine.tsv"):
+    for name in (
+        *("out/GLUE/RTE.tsv", "out/GLUE/mine.tsv", "out/predictions.json"),
+        *("out/mine.tsv", "out/my_results.tsv", "out/dev_predictions.json"),
+        *("out/my_results.json", "out/my_predictions.tsv"),
+        *("out/test_results.tsv", "out/test_predictions.tsv"),
+    ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
     (tmp_path / "D/results.json").write_text('{"best_run": "run_1"}')
-    for name in ("glue/RTE", "race/train", "out/init"):
-        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "out/init").mkdir()
     (tmp_path / "link.txt").symlink_to("a.txt")
     (tmp_path / "hard.txt").hardlink_to(tmp_path / "a.txt")
     (tmp_path / "other").symlink_to("D")
@@ -118,9 +125,12 @@ REFUSED = {
     "prefix": {"input_file": "a.vocab", "model_prefix": "a"},
     "figure": {"input_file": "x.png", "output_file": "x.csv"},
     "predictions": {**TRAIN, "predict_file": "out/predictions.json"},
-    "submission": {**TRAIN, "dev_file": "out/GLUE/dev.tsv"},
+    "submission": {**TRAIN, "dev_file": "out/GLUE/RTE.tsv"},
+    "results": {**TRAIN, "predict_file": "out/test_results.tsv"},
+    "predicted": {**TRAIN, "predict_file": "out/test_predictions.tsv"},
     "data folder": {**TRAIN, "data_dir": "glue", "output_dir": "glue"},
-    "in the data": {**TRAIN, "data_dir": "race", "output_dir": "race/train/out"},
+    "in the data": {**TRAIN, "data_dir": "race", "output_dir": "race/train/high"},
+    "predicted folder": {**TRAIN, "predict_file": "race", "output_dir": "race/test"},
     "task folder": {**TRAIN, "data_dir": "glue", "output_dir": "glue/RTE"},
     "export into data": {**TRAIN, "data_dir": "glue", "export_dir": "glue"},
     "start": {**TRAIN, "init_checkpoint": "D", "output_dir": "D"},
@@ -139,6 +149,15 @@ ALLOWED = {
     "deeper": {**DATA, "input_file": "*.t*", "output_file": "sub/new.tfrecord"},
     "again": {"input_file": "a.txt", "model_prefix": "b", "output_file": "c.csv"},
     "tables in the folder": {**TRAIN, "train_file": "out/mine.tsv"},
+    "own names": {
+        **{**TRAIN, "train_file": "out/my_predictions.tsv"},
+        **{"dev_file": "out/dev_predictions.json", "test_file": "out/GLUE/mine.tsv"},
+        **{"input_file": "out/my_results.json", "predict_file": "out/my_results.tsv"},
+    },
+    "below a task": {**TRAIN, "data_dir": "glue", "output_dir": "glue/RTE/out"},
+    "below its folder": {**TRAIN, "data_dir": "glue/RTE", "output_dir": "glue/RTE/out"},
+    "new in the data": {**TRAIN, "data_dir": "glue", "output_dir": "glue/test"},
+    "below RACE": {**TRAIN, "data_dir": "race", "output_dir": "race/train/out"},
     "data here": {**TRAIN, "data_dir": ".", "output_dir": "out"},
     "below the data": {**TRAIN, "data_dir": "glue", "output_dir": "glue/rte"},
     "cache in the data": {**TRAIN, "data_dir": "glue", "cache_dir": "glue/RTE"},
@@ -167,6 +186,13 @@ def test_an_output_that_would_change_an_input_is_refused(case, folder):
         paths.check_paths(values)
     assert "\n" not in str(caught.value)
     assert re.search("give another|name another", str(caught.value))
+
+
+def test_a_message_names_the_flag_and_not_its_other_name(folder):
+    done = run_script(
+        "export_saved_model.py", "--model=D", "--export_dir=D", cwd=folder
+    )
+    assert_one_line(done, 2, "--export_dir D is the folder of --model, an input")
 
 
 @pytest.mark.parametrize("case", ALLOWED)

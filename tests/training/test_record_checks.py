@@ -96,10 +96,39 @@ def test_rows_of_another_objective_than_the_task_are_refused(objective, sets, tm
     record_checks.check_records(dataclasses.replace(job, task=MASKED_LM))
 
 
-def test_training_and_evaluation_rows_are_alike(sets, tmp_path):
-    job = make_job(sets["sop"], tmp_path, eval_rows=sets["nsp"], task=MASKED_LM)
+@pytest.mark.parametrize("name", ["other", "cased"])
+def test_training_and_evaluation_rows_are_alike(name, sets, tmp_path):
+    job = make_job(sets["sop"], tmp_path, eval_rows=sets[name], task=MASKED_LM)
+    key = "vocabulary_sha256" if name == "other" else "lower_case"
+    words = rf"{name}\.tfrecord was made with {key}=.*, the training"
+    with pytest.raises(ValueError, match=words):
+        record_checks.check_records(job)
+
+
+def test_rows_may_differ_in_an_objective_that_is_not_learned(sets, tmp_path):
+    job = make_job(sets["none"], tmp_path, eval_rows=sets["sop"], task=MASKED_LM)
+    record_checks.check_records(job)
+    job = make_job(sets["sop"], tmp_path, eval_rows=sets["nsp"])
     with pytest.raises(ValueError, match=r"nsp\.tfrecord .*pair_objective=nsp, .*sop"):
         record_checks.check_records(job)
+
+
+def test_masked_tokens_alone_leave_the_learned_objective(sets, tmp_path):
+    start = trained(tmp_path / "start", sets["nsp"], NEXT_SENTENCE)
+    folder = tmp_path / "more"
+    folder.mkdir()
+    job = make_job(sets["sop"], folder, task=MASKED_LM, init_checkpoint=str(start))
+    identity.write_files(job, folder)
+    assert read_json(folder / "pretraining.json") == {"pair_objective": "nsp"}
+    # The run resumes without its start.
+    resumed = make_job(sets["none"], folder, task=MASKED_LM)
+    assert record_checks.learned_objective(resumed) == "nsp"
+    # Of a start whose files do not say it nothing is known.
+    (start / "pretraining.json").unlink()
+    job = dataclasses.replace(resumed, init_checkpoint=str(start))
+    (folder / "pretraining.json").unlink()
+    assert record_checks.learned_objective(job) is None
+    assert record_checks.learned_objective(resumed) == "none"
 
 
 def test_rows_longer_than_the_model_reads_are_refused(sets, tmp_path):
