@@ -45,7 +45,7 @@ def run(main: Callable, words: str = "") -> None:
             return FLAGS(arguments)
         except flags.Error as error:
             missing = re.findall(r"Flag (--\w+) must have a value", str(error))
-            _print_error(f"Pass {' and '.join(missing)}." if missing else error)
+            _print_error(f"Pass {' and '.join(missing)}." if missing else str(error))
             sys.exit(2)
         except ValueError as error:  # of absl, about --noNAME=VALUE
             _print_error(str(error))
@@ -63,7 +63,7 @@ def run(main: Callable, words: str = "") -> None:
             _check_paths(arguments[1:])
             main(arguments[1:]) if words else main()
         except flags.Error as error:
-            _print_error(error)
+            _print_error(str(error))
             sys.exit(2)
         except KeyboardInterrupt:
             print("Interrupted.", file=sys.stderr)

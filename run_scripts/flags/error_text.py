@@ -24,7 +24,7 @@ def describe(error: BaseException | str) -> str:
     was being done, and the notes that were added on their way (`add_note`).
     """
     if isinstance(error, str):
-        return _shorten(error)
+        return _shorten(error.removeprefix("ERROR:: "))  # of absl, about --flagfile
     text = _text(error)
     if not (_is_own(error) and text):
         text = ": ".join(filter(None, [f"{type(error).__name__}{_place(error)}", text]))
@@ -43,7 +43,7 @@ def _text(error: BaseException) -> str:
     if _WRAPPED.search(text):
         found = _LAST_ERROR.findall(text)
         text = found[-1] if found else text
-    return text.removeprefix("ERROR:: ")  # of absl, about --flagfile
+    return text
 
 
 def _is_own(error: BaseException) -> bool:

@@ -27,7 +27,11 @@ def files(tmp_path_factory):
 
 PRETRAINING_ERRORS = {
     "no flags": ([], 2, ["output_dir"]),
-    "unknown flag": (["--learning_rat=1"], 2, ["learning_rat"]),
+    "unknown flag": (
+        ["--learning_rat=1"],
+        2,
+        ["ERROR: Unknown command line flag 'learning_rat'"],
+    ),
     "not a number": (["--learning_rate=fast"], 2, ["fast"]),
     "unknown optimizer": (["--optimizer=lamp"], 2, ["lamp"]),
     "stray word": (["train"], 2, ["train"]),
