@@ -110,7 +110,7 @@ def read_step(path: str | os.PathLike[str]) -> int:
     """
     location = locate(locate_best(path))
     if location.container is Container.TRANSFORMERS:
-        return 0
+        return hugging_face.read_step(Path(location.path))
     return tensorflow_files.read_global_step(location.prefix)
 
 
@@ -128,7 +128,11 @@ def _read_transformers(folder: Path, config: AlbertConfig | None) -> StoredWeigh
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
     return StoredWeights(
-        str(folder), CheckpointFormat.TRANSFORMERS, weights, config=config
+        str(folder),
+        CheckpointFormat.TRANSFORMERS,
+        weights,
+        config=config,
+        global_step=hugging_face.read_step(folder),
     )
 
 

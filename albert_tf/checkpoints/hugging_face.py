@@ -21,6 +21,8 @@ from albert_tf.files import json_bytes, read_json, write_whole
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 _INDEX_FILE = "model.safetensors.index.json"
+# In the header of the weights; transformers ignores it.
+_STEP_KEY = "global_step"
 # Files of weights that only PyTorch or other libraries read.
 _OTHER_WEIGHTS = ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
 # Names of files that tell that a path is in such a folder.
@@ -232,17 +234,42 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
     return tensors
 
 
+def read_step(folder: Path) -> int:
+    """Reads how many optimizer steps made the weights; 0: unknown."""
+    file = folder / WEIGHTS_FILE
+    if not file.is_file():
+        return 0
+    try:
+        with safetensors.safe_open(str(file), "numpy") as opened:
+            step = (opened.metadata() or {}).get(_STEP_KEY, "")
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{file} cannot be read ({error}): copy it again.") from error
+    return int(step) if step.isdecimal() else 0
+
+
 def write(
-    folder: Path, tensors: Mapping[str, np.ndarray], config_values: Mapping[str, Any]
+    folder: Path,
+    tensors: Mapping[str, np.ndarray],
+    config_values: Mapping[str, Any],
+    global_step: int = 0,
 ) -> None:
     """Writes `model.safetensors` and `config.json`.
 
+    Args:
+      folder: gets the files.
+      tensors: name -> weights.
+      config_values: content of `config.json`.
+      global_step: optimizer steps that made the weights, which the header of the
+        weights holds; 0: unknown.
     Raises:
       OSError: the disk is full, for instance.
     """
     file = str(folder / WEIGHTS_FILE)
+    metadata = {"format": "pt"}
+    if global_step:
+        metadata[_STEP_KEY] = str(global_step)
     try:
-        safetensors.numpy.save_file(dict(tensors), file, {"format": "pt"})
+        safetensors.numpy.save_file(dict(tensors), file, metadata)
     except safetensors.SafetensorError as error:
         raise OSError(f"{file} cannot be written: {error}.") from error
     write_whole(folder / CONFIG_FILE, json_bytes(config_values, indent=2))

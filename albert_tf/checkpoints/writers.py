@@ -134,7 +134,7 @@ def _write_transformers(model: Model, folder: Path) -> tuple[str, ...]:
         tokenizer = model_dir.write_transformers_vocabulary(folder, model.vocabulary)
         values |= _special_ids(tokenizer)
     tensors, dropped = hugging_face.to_transformers(weights, config)
-    hugging_face.write(folder, tensors, values)
+    hugging_face.write(folder, tensors, values, model.stored.global_step)
     return dropped
 
 

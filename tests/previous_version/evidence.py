@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import safetensors.numpy
 import tensorflow as tf
 
 _TEXTS = {
@@ -53,6 +54,11 @@ def conversion(folder: Path) -> dict:
                 for key, value in values
             )
             found[path.stem] = sha256(b"".join(content))
+        elif path.suffix == ".safetensors":
+            # Without the step, which its header may hold.
+            weights = safetensors.numpy.load_file(path)
+            content = safetensors.numpy.save(weights, {"format": "pt"})
+            found[path.name] = sha256(content)
         elif ".data-" not in path.name and path.name != "conversion.json":
             found[path.name] = sha256(path.read_bytes())
     report = json.loads((folder / "conversion.json").read_text("utf-8"))

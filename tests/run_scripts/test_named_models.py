@@ -141,6 +141,10 @@ def test_a_converted_model_keeps_its_step(files, tmp_path):
     succeed("convert_checkpoint.py", "--from=runs", *arguments, cwd=files)
     assert (tmp_path / "own" / "model.ckpt-75.index").is_file()
     assert formats.read_step(tmp_path / "own") == 75
+    arguments = [f"--to={tmp_path}/theirs", "--layout=hugging_face"]
+    succeed("convert_checkpoint.py", "--from=runs", *arguments, cwd=files)
+    assert formats.read_step(tmp_path / "theirs") == 75
+    assert formats.read_weights(tmp_path / "theirs").global_step == 75
 
 
 @pytest.mark.parametrize("positions", [90, 600])
