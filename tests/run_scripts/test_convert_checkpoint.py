@@ -132,9 +132,9 @@ def test_pretraining_scores_a_hugging_face_model_as_it_is(tmp_path):
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "theirs: 32 loaded, 0 missing, 0 unused" in done.stdout
+    assert "theirs of step 7: 32 loaded, 0 missing, 0 unused" in done.stdout
     results = json.loads((tmp_path / "results" / "results.json").read_text())
-    assert results["eval_rows"] == 5
+    assert results["eval_rows"] == 5 and results["global_step"] == 7
 
 
 @pytest.mark.parametrize("name", ["released", "theirs"])
