@@ -7,8 +7,7 @@ from typing import Any
 from albert_tf.checkpoints.model_dir import (
     find_vocabulary,
     folder_of,
-    read_cleaning,
-    read_metadata,
+    read_stated,
 )
 from albert_tf.files import sha256, short_digest
 
@@ -24,7 +23,7 @@ def stated_tokenizer(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
       ValueError: a file is damaged, or there are several vocabularies.
     """
-    stated = read_metadata(path) or dict(read_cleaning(path))
+    stated = read_stated(path)
     if _DIGEST not in stated:
         vocabulary = find_vocabulary(path)
         if vocabulary is not None:

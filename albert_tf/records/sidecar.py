@@ -181,7 +181,7 @@ class RecordSet:
 
     @property
     def pair_objective(self) -> str | None:
-        """What the two segments of a pretraining row are: "sop", "nsp" or "none".
+        """The relation of a pretraining row's two segments: "sop", "nsp" or "none".
 
         None: the sidecar does not say it, as those of fine-tuning.
         """

@@ -1,4 +1,4 @@
-"""What a user names must not contradict what lies next to weights."""
+"""Named files must not contradict those next to the weights."""
 
 import dataclasses
 import json

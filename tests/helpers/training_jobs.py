@@ -46,6 +46,10 @@ def one_device():
     return tf.distribute.OneDeviceStrategy("CPU:0")
 
 
+def two_devices():
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
 def weights(output_dir):
     reader = tf.train.load_checkpoint(tensorflow_files.find_checkpoint(output_dir))
     names = reader.get_variable_to_shape_map()

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 import pytest
 import tensorflow as tf
 
+from albert_tf.records.sidecar import read_record_set
+from helpers.tiny import write_rows
+
 
 @pytest.fixture(scope="module", autouse=True)
 def graphs_as_written() -> Iterator[None]:
@@ -15,3 +18,11 @@ def graphs_as_written() -> Iterator[None]:
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     yield
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """A set of two files, 11 and 6 rows."""
+    folder = tmp_path_factory.mktemp("rows")
+    paths = [write_rows(folder / f"{n}.tfrecord", n, seed=n) for n in (11, 6)]
+    return read_record_set(paths, {})
