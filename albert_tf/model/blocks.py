@@ -1,6 +1,6 @@
 """The transformer block: self-attention and a feed-forward part, each with a residual.
 
-Letters in shapes: B batch, S sequence, H hidden.
+Letters in shapes: B batch, S sequence, H hidden, T tokens.
 """
 
 import tensorflow as tf
@@ -8,6 +8,7 @@ import tf_keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.dropout import Dropout, Site, block_sites
+from albert_tf.model.inference import TokenRows, attend_rows
 from albert_tf.model.kernels import attend
 from albert_tf.model.layers import Initializer, LayerNorm, Projection
 from albert_tf.model.recomputation import recompute
@@ -87,6 +88,12 @@ class SelfAttention(tf_keras.layers.Layer):
         output = self.dropout(self.output_projection(context), seed, sites.attention)
         return self.layer_norm(hidden + output)
 
+    def infer(self, rows: tf.Tensor, tokens: TokenRows) -> tf.Tensor:
+        """The inference form of `call`: [T, H] -> [T, H]."""
+        parts = (part.infer(rows) for part in (self.query, self.key, self.value))
+        context = attend_rows(*parts, tokens, self._heads)
+        return self.layer_norm.infer(self.output_projection.infer(context) + rows)
+
 
 class FeedForward(tf_keras.layers.Layer):
     """Two projections with an activation between, residual and LayerNorm."""
@@ -114,6 +121,11 @@ class FeedForward(tf_keras.layers.Layer):
         output = self.output_projection(self.intermediate(hidden))
         output = self.dropout(output, seed, block_sites(index).feed_forward)
         return self.layer_norm(hidden + output)
+
+    def infer(self, rows: tf.Tensor) -> tf.Tensor:
+        """The inference form of `call`: [T, H] -> [T, H]."""
+        output = self.output_projection.infer(self.intermediate.infer(rows))
+        return self.layer_norm.infer(output + rows)
 
 
 class TransformerBlock(tf_keras.layers.Layer):
@@ -154,3 +166,7 @@ class TransformerBlock(tf_keras.layers.Layer):
             return self.feed_forward(hidden, seed, index)
 
         return recompute(apply, hidden) if self._recompute_all else apply(hidden)
+
+    def infer(self, rows: tf.Tensor, tokens: TokenRows) -> tf.Tensor:
+        """The inference form of `call`: [T, H] -> [T, H]."""
+        return self.feed_forward.infer(self.attention.infer(rows, tokens))

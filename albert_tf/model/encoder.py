@@ -1,10 +1,11 @@
 """The ALBERT encoder: factorized embeddings and one block shared by all layers.
 
-Letters in shapes: B batch, S sequence, E embedding, H hidden, V vocabulary.
+Letters in shapes: B batch, S sequence, E embedding, H hidden, V vocabulary, T tokens.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -13,8 +14,10 @@ import tf_keras
 from albert_tf.config import AlbertConfig
 from albert_tf.model.blocks import FeedForward, SelfAttention, TransformerBlock
 from albert_tf.model.dropout import EMBEDDING_SITE, Dropout, resolve_seed
+from albert_tf.model.inference import TokenRows
 from albert_tf.model.layers import Initializer, LayerNorm, Projection
 from albert_tf.model.precision import policy_scope
+from albert_tf.model.recomputation import compiled_by_xla
 
 # Added to the logit of a padded position, as in the original: large enough to vanish in
 # the softmax, small enough that a row of padding alone gives no NaN.
@@ -54,16 +57,7 @@ class FactorizedEmbedding(tf_keras.layers.Layer):
         Returns:
           [B, S, E].
         """
-        length = tf.shape(input_ids)[1]
-        check = tf.debugging.assert_less_equal(
-            length,
-            self.position_embeddings.shape[0],
-            "The input is longer than max_position_embeddings: shorten it.",
-        )
-        # In a graph the check must run before the sum of unequal lengths, whose error
-        # says less; eagerly it has already run.
-        with tf.control_dependencies([check] if check is not None else []):
-            length = tf.identity(length)
+        length = self._checked_length(input_ids)
         # A product with one-hot rows: the table has few rows, and its gradient is then
         # a product as well instead of a scatter from every position.
         segments = tf.one_hot(segment_ids, self.token_type_embeddings.shape[0])
@@ -71,6 +65,33 @@ class FactorizedEmbedding(tf_keras.layers.Layer):
         embedded += tf.einsum("BST,TE->BSE", segments, self.token_type_embeddings)
         embedded += self.position_embeddings[:length]
         return self.dropout(self.layer_norm(embedded), seed, EMBEDDING_SITE)
+
+    def infer(
+        self, input_ids: tf.Tensor, segment_ids: tf.Tensor, tokens: TokenRows
+    ) -> tf.Tensor:
+        """The inference form of `call`: int32 [B, S], int32 [B, S] -> [T, E]."""
+        ids, segments = (
+            tokens.collect(tf.reshape(values, [-1]))
+            for values in (input_ids, segment_ids)
+        )
+        columns = tokens.positions % self._checked_length(input_ids)
+        embedded = tf.gather(self.word_embeddings, ids)
+        embedded += tf.gather(self.token_type_embeddings, segments)
+        embedded += tf.gather(self.position_embeddings, columns)
+        return self.layer_norm.infer(embedded)
+
+    def _checked_length(self, input_ids: tf.Tensor) -> tf.Tensor:
+        """S, once it is known that there are as many positions."""
+        length = tf.shape(input_ids)[1]
+        check = tf.debugging.assert_less_equal(
+            length,
+            self.position_embeddings.shape[0],
+            "The input is longer than max_position_embeddings: shorten it.",
+        )
+        # In a graph the check must run before what uses the length, whose error says
+        # less; eagerly it has already run.
+        with tf.control_dependencies([check] if check is not None else []):
+            return tf.identity(length)
 
 
 @tf_keras.utils.register_keras_serializable(package="albert_tf")
@@ -98,6 +119,10 @@ class AlbertEncoder(tf_keras.layers.Layer):
           rematerialize: part that the backward pass computes again instead of keeping
             it: "none", "attention" (the probabilities) or "block" (whole blocks).
           **kwargs: of the base class.
+
+        `skips_padding` may be set to False before a graph is made of the model: without
+        `training` it then computes padding, too, by the operations that train. Other
+        formats than TensorFlow's take fixed shapes and these operations only.
         """
         super().__init__(**kwargs)
         if not isinstance(config, AlbertConfig):
@@ -105,6 +130,7 @@ class AlbertEncoder(tf_keras.layers.Layer):
         self.config = config
         self._seed = seed
         self._rematerialize = rematerialize
+        self.skips_padding = True
         initializer = Initializer(config.initializer_range, seed)
         with policy_scope(self.dtype_policy):
             self.embeddings = FactorizedEmbedding(config, initializer)
@@ -146,28 +172,32 @@ class AlbertEncoder(tf_keras.layers.Layer):
         Args:
           inputs: dict of int32 [B, S]: `input_ids`; `input_mask`, 1 for a token and 0
             for padding; `segment_ids`, 0 or 1.
-          training: True to apply dropout.
+          training: True to apply dropout, and to take the operations with the fastest
+            gradients; otherwise those of `albert_tf.model.inference`, except where XLA
+            compiles them, which needs fixed shapes.
           dropout_seed: int32 [2]; same seed, same masks. None takes one from
             TensorFlow's global generator if `training`.
         Returns:
           dict of `sequence_output` [B, S, H], `pooled_output` [B, H] (tanh of the
           first position's projection), `encoder_outputs`, a list of [B, S, H], one for
-          each block (L * inner_group_num), and `embedding_output` [B, S, E].
+          each block (L * inner_group_num), and `embedding_output` [B, S, E]. At padding
+          they hold values without a meaning: 0, or what the layers make of it.
         """
+        if not training and self.skips_padding and not compiled_by_xla():
+            return self._infer(inputs)
         seed = resolve_seed(training, dropout_seed)
         embedding_output = self.embeddings(
             inputs["input_ids"], inputs["segment_ids"], seed
         )
-        visible = tf.cast(inputs["input_mask"], tf.float32)
-        mask_logits = (1.0 - visible[:, tf.newaxis, tf.newaxis, :]) * _MASKED_LOGIT
-
+        mask_logits = _mask_logits(inputs["input_mask"])
         hidden = embedding_output
         if self.embedding_projection is not None:
             hidden = self.embedding_projection(hidden)
         encoder_outputs = []
         apply_block = _trace_once(self.blocks)
-        blocks = (block for layer in self.blocks for block in layer)
-        for index, block in enumerate(blocks):
+        for index, block in enumerate(self._applied_blocks()):
+            # A tensor, since a function is traced again for every Python number.
+            index = index if tf.executing_eagerly() else tf.constant(index)
             hidden = apply_block(block, hidden, mask_logits, seed, index)
             encoder_outputs.append(hidden)
         return {
@@ -176,6 +206,33 @@ class AlbertEncoder(tf_keras.layers.Layer):
             "encoder_outputs": encoder_outputs,
             "embedding_output": embedding_output,
         }
+
+    def _infer(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, Any]:
+        mask = inputs["input_mask"]
+        tokens = TokenRows.of(mask, _mask_logits(mask))
+        embedded = self.embeddings.infer(
+            inputs["input_ids"], inputs["segment_ids"], tokens
+        )
+        rows = embedded
+        if self.embedding_projection is not None:
+            rows = self.embedding_projection.infer(rows)
+        outputs = []
+        apply_block = _trace_once(self.blocks, TransformerBlock.infer)
+        for block in self._applied_blocks():
+            rows = apply_block(block, rows, tokens)
+            outputs.append(rows)
+        encoder_outputs = [tokens.pad(output) for output in outputs]
+        first = tf.gather(rows, tokens.rows[:, 0])
+        return {
+            "sequence_output": encoder_outputs[-1],
+            "pooled_output": self.pooler.infer(first),
+            "encoder_outputs": encoder_outputs,
+            "embedding_output": tokens.pad(embedded),
+        }
+
+    def _applied_blocks(self) -> list[TransformerBlock]:
+        """All blocks in the order in which they are applied."""
+        return [block for layer in self.blocks for block in layer]
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments as JSON values."""
@@ -192,8 +249,17 @@ def _distinct(layers: Sequence[Sequence[TransformerBlock]]) -> list[TransformerB
     return list({id(block): block for layer in layers for block in layer}.values())
 
 
-def _trace_once(layers: Sequence[Sequence[TransformerBlock]]) -> Callable[..., Any]:
-    """Makes a function that applies a block, tracing each shared block only once.
+def _mask_logits(input_mask: tf.Tensor) -> tf.Tensor:
+    """What attention adds to its logits: int32 [B, S] -> float32 [B, 1, 1, S]."""
+    visible = tf.cast(input_mask, tf.float32)
+    return (1.0 - visible[:, tf.newaxis, tf.newaxis, :]) * _MASKED_LOGIT
+
+
+def _trace_once(
+    layers: Sequence[Sequence[TransformerBlock]],
+    method: Callable[..., tf.Tensor] = TransformerBlock.__call__,
+) -> Callable[..., tf.Tensor]:
+    """Makes a function that applies a method of a block, tracing shared blocks once.
 
     Building the graph of 24 shared layers then takes as long as that of one layer, and
     steps are as fast, since TensorFlow inlines the calls. A loop in the graph would
@@ -202,19 +268,12 @@ def _trace_once(layers: Sequence[Sequence[TransformerBlock]]) -> Callable[..., A
     uses = Counter(id(block) for layer in layers for block in layer)
     traced = {}
 
-    def apply(
-        block: TransformerBlock,
-        hidden: tf.Tensor,
-        mask_logits: tf.Tensor,
-        seed: tf.Tensor | None,
-        index: int,
-    ) -> tf.Tensor:
+    def apply(block: TransformerBlock, *arguments: Any) -> tf.Tensor:
         if uses[id(block)] == 1 or tf.executing_eagerly():
-            return block(hidden, mask_logits, seed, index)
+            return method(block, *arguments)
         if id(block) not in traced:
-            traced[id(block)] = tf.function(block, autograph=False)
-        # A tensor, since the function is traced again for every Python number.
-        return traced[id(block)](hidden, mask_logits, seed, tf.constant(index))
+            traced[id(block)] = tf.function(partial(method, block), autograph=False)
+        return traced[id(block)](*arguments)
 
     return apply
 

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from albert_tf.model.inference import FUSED_ACTIVATIONS, normalize_rows
 from albert_tf.model.kernels import gelu, layer_norm
 from albert_tf.model.recomputation import compiled_by_xla
 
@@ -75,6 +76,7 @@ class Projection(tf_keras.layers.Layer):
         self.kernel = initializer.weights(f"{scope}/kernel", sizes)
         self.bias = initializer.constant(f"{scope}/bias", sizes[1:], 0.0)
         self._activation = _ACTIVATIONS[activation]
+        self._fused_activation = FUSED_ACTIVATIONS.get(activation, self._activation)
 
     def call(self, inputs: tf.Tensor, heads: int | None = None) -> tf.Tensor:
         """Projects vectors; the result has the compute dtype.
@@ -102,6 +104,13 @@ class Projection(tf_keras.layers.Layer):
         outputs.set_shape([*inputs.shape[:-1], *sizes])
         return outputs
 
+    def infer(self, rows: tf.Tensor) -> tf.Tensor:
+        """The inference form of `call`: [T, in] -> [T, out]."""
+        kernel = tf.cast(self.kernel, self.compute_dtype)
+        bias = tf.cast(self.bias, self.compute_dtype)
+        product = tf.matmul(tf.cast(rows, self.compute_dtype), kernel)
+        return self._fused_activation(tf.nn.bias_add(product, bias))
+
 
 class LayerNorm(tf_keras.layers.Layer):
     """Layer normalization in float32 with the original's epsilon, 1e-12."""
@@ -122,3 +131,7 @@ class LayerNorm(tf_keras.layers.Layer):
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """[..., size] -> the same shape and dtype."""
         return layer_norm(inputs, tf.identity(self.gamma), tf.identity(self.beta))
+
+    def infer(self, rows: tf.Tensor) -> tf.Tensor:
+        """The inference form of `call`: [T, size] -> the same shape and dtype."""
+        return normalize_rows(rows, self.gamma, self.beta)

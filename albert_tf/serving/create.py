@@ -93,6 +93,7 @@ def load_model(
     checkpoint: str,
     task_config: TaskConfig | None,
     precision: str = "float32",
+    skips_padding: bool = True,
 ) -> tuple[tf.Module, LoadReport]:
     """Builds the model of a task and loads its weights.
 
@@ -101,6 +102,7 @@ def load_model(
       checkpoint: path of weights of any format.
       task_config: the task; None: the encoder alone.
       precision: of activations, "float32" or "bfloat16".
+      skips_padding: as in `AlbertEncoder`; False for formats of fixed shapes.
     Returns:
       The model, and the load report; heads that the model lacks are in `unused`.
     Raises:
@@ -113,6 +115,7 @@ def load_model(
         else:
             build_model = create_task(task_config).build_model
             model = build_model(config, seed=0, rematerialize="none")
+    model.encoder.skips_padding = skips_padding
     report = load_weights(model, checkpoint, unused_ok=HEADS)
     _store_kernels(model, tf.as_dtype(precision))
     return model, report

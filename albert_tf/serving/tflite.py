@@ -77,7 +77,11 @@ def export_tflite(
 def _numbers_function(exported: ExportedModel, length: int) -> tuple[tf.Module, Any]:
     """Returns the model, and a `tf.function` of ids -> outputs that are no strings."""
     model, _ = load_model(
-        exported.config, exported.checkpoint, exported.task_config, exported.precision
+        exported.config,
+        exported.checkpoint,
+        exported.task_config,
+        exported.precision,
+        skips_padding=False,
     )
     served = create_served_model(model, exported.config, exported.task_config)
     specs = [tf.TensorSpec([1, length], tf.int32, name=name) for name in IDS]

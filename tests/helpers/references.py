@@ -27,7 +27,8 @@ class Case:
         self.batch["sentence_order_label"] = tf.constant(label)
 
     def losses(self):
-        outputs = self.model(self.batch)
+        # The operations that train; nothing is dropped in the frozen runs.
+        outputs = self.model(self.batch, training=True)
         return {
             name: tasks_losses.weighted_mean(
                 tf.reduce_sum(

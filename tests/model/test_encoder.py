@@ -17,22 +17,32 @@ def case(request, reference):
     return Case(reference / request.param)
 
 
-def test_encoder_outputs_equal_the_originals(case):
-    outputs = case.model.encoder(case.batch)
-    for name in ("sequence_output", "pooled_output", "embedding_output"):
+@pytest.mark.parametrize("training", [False, True])
+def test_encoder_outputs_equal_the_originals(case, training):
+    outputs = case.model.encoder(case.batch, training=training)
+    # Without training, nothing is computed for padding.
+    compared = case.batch["input_mask"].numpy() == 1 if not training else ...
+    for name in ("sequence_output", "embedding_output"):
         np.testing.assert_allclose(
-            outputs[name], case.expected[name], rtol=0, atol=1e-5, err_msg=name
+            outputs[name].numpy()[compared],
+            case.expected[name][compared],
+            rtol=0,
+            atol=1e-5,
+            err_msg=name,
         )
     np.testing.assert_allclose(
-        np.stack(outputs["encoder_outputs"]),
-        case.expected["all_layers"],
-        rtol=0,
-        atol=1e-5,
+        outputs["pooled_output"], case.expected["pooled_output"], rtol=0, atol=1e-5
     )
+    layers = zip(outputs["encoder_outputs"], case.expected["all_layers"], strict=True)
+    for found, expected in layers:
+        np.testing.assert_allclose(
+            found.numpy()[compared], expected[compared], rtol=0, atol=1e-5
+        )
 
 
-def test_head_outputs_equal_the_originals(case):
-    outputs = case.model(case.batch)
+@pytest.mark.parametrize("training", [False, True])
+def test_head_outputs_equal_the_originals(case, training):
+    outputs = case.model(case.batch, training=training)
     vocabulary = case.config.vocab_size
     masked = tf.nn.log_softmax(
         tf.reshape(outputs["masked_lm_logits"], [-1, vocabulary])

@@ -1,0 +1,163 @@
+"""The forward pass without training: equal numbers, nothing for padding, fused."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.inference import TokenRows
+from helpers.tiny import tiny_config
+
+LENGTHS = (7, 1, 4)
+
+
+def batch_of(mask, seed=3):
+    mask = np.asarray(mask, np.int32)
+    rng = np.random.default_rng(seed)
+    return {
+        "input_ids": tf.constant(rng.integers(5, 29, mask.shape), tf.int32),
+        "input_mask": tf.constant(mask),
+        "segment_ids": tf.constant(rng.integers(0, 2, mask.shape), tf.int32),
+    }
+
+
+def padded_mask(length=9):
+    return np.arange(length) < np.array(LENGTHS)[:, np.newaxis]
+
+
+def encoder(**changes):
+    changes = {"initializer_range": 0.3, **changes}
+    return AlbertEncoder(tiny_config(**changes), seed=5)
+
+
+def outputs_of(model, batch):
+    named = {k: v for k, v in model(batch).items() if k != "encoder_outputs"}
+    return {k: v.numpy() for k, v in named.items()}
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [padded_mask(), [[0, 1, 1, 0, 1], [1, 0, 0, 1, 0]], np.ones([2, 5])],
+    ids=["padded", "with holes", "full"],
+)
+@pytest.mark.parametrize(
+    "changes", [{}, {"hidden_act": "gelu_erf", "num_hidden_groups": 2}]
+)
+def test_tokens_have_the_numbers_of_training(mask, changes):
+    model, batch = encoder(**changes), batch_of(mask)
+    inferred = outputs_of(model, batch)
+    model.skips_padding = False
+    expected = outputs_of(model, batch)
+    visible = np.asarray(mask) > 0
+    for name in ("sequence_output", "embedding_output"):
+        found = inferred[name]
+        np.testing.assert_allclose(
+            found[visible], expected[name][visible], rtol=0, atol=1e-5
+        )
+    np.testing.assert_allclose(
+        inferred["pooled_output"], expected["pooled_output"], rtol=0, atol=1e-5
+    )
+
+
+def test_padding_is_0_and_changes_nothing():
+    model, short = encoder(), batch_of(padded_mask(7))
+    longer = {name: tf.pad(values, [[0, 0], [0, 3]]) for name, values in short.items()}
+    expected, found = outputs_of(model, short), outputs_of(model, longer)
+    assert not found["sequence_output"][:, 7:].any()
+    np.testing.assert_array_equal(found["pooled_output"], expected["pooled_output"])
+    np.testing.assert_array_equal(
+        found["sequence_output"][:, :7], expected["sequence_output"]
+    )
+
+
+def test_a_row_without_a_visible_token_depends_on_no_other_row():
+    model, batch = encoder(), batch_of(padded_mask())
+    hidden = np.array(batch["input_mask"])
+    hidden[1] = 0
+    batch["input_mask"] = tf.constant(hidden)
+    together = model(batch)["pooled_output"][1]
+    alone = model({name: values[1:2] for name, values in batch.items()})
+    np.testing.assert_allclose(together, alone["pooled_output"][0], atol=1e-6)
+
+
+def test_token_rows_are_the_places_of_tokens_in_order():
+    mask = tf.constant([[1, 1, 0, 1], [0, 0, 1, 0]])
+    tokens = TokenRows.of(mask, tf.zeros([2, 1, 1, 4]))
+    # The first position of a row is computed, whatever its mask.
+    assert tokens.positions.numpy().tolist() == [0, 1, 3, 4, 6]
+    assert tokens.rows.numpy().tolist() == [[0, 1, 1, 2], [3, 3, 4, 4]]
+    values = tf.reshape(tf.range(10.0), [5, 2])
+    padded = tokens.pad(values).numpy()
+    assert padded.shape == (2, 4, 2)
+    assert not padded[0, 2].any() and not padded[1, [1, 3]].any()
+    np.testing.assert_array_equal(tokens.collect(padded.reshape(8, 2)), values)
+    np.testing.assert_array_equal(tokens.spread(values)[1, 3], values[4])
+
+
+def test_an_empty_batch_has_empty_outputs():
+    outputs = outputs_of(encoder(), batch_of(np.zeros([0, 6])))
+    assert outputs["sequence_output"].shape == (0, 6, 12)
+    assert outputs["pooled_output"].shape == (0, 12)
+
+
+def fused_operations(function, *inputs):
+    """Counts the operations of a function's graph as TensorFlow runs it."""
+    context.enable_run_metadata()
+    try:
+        function(*inputs)
+        metadata = context.export_run_metadata()
+    finally:
+        context.disable_run_metadata()
+    counts, epsilons = collections.Counter(), set()
+    for graph in metadata.function_graphs:
+        for node in graph.post_optimization_graph.node:
+            fused = [op.decode() for op in node.attr["fused_ops"].list.s]
+            counts[(node.op.strip("_").removeprefix("Mkl"), *fused)] += 1
+            if node.op == "_MklLayerNorm":
+                epsilons.add(node.attr["epsilon"].f)
+    return counts, epsilons
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_tensorflow_fuses_the_operations(precision):
+    layers = 4
+    policy = "mixed_bfloat16" if precision == "bfloat16" else precision
+    model = AlbertEncoder(tiny_config(num_hidden_layers=layers), seed=1, dtype=policy)
+    ids = tf.TensorSpec([None, None], tf.int32)
+    names = ("input_ids", "input_mask", "segment_ids")
+    specs = {name: ids for name in names}
+
+    @tf.function(input_signature=[specs], autograph=False)
+    def encode(batch):
+        outputs = model(batch)
+        return outputs["sequence_output"], outputs["pooled_output"]
+
+    counts, epsilons = fused_operations(encode, batch_of(padded_mask()))
+    if not counts[("LayerNorm",)]:
+        pytest.skip(
+            "This TensorFlow, or this processor, has none of oneDNN's operations."
+        )
+    product = "FusedMatMul"
+    assert counts[(product, "BiasAdd", "GeluApproximate")] == layers
+    assert counts[(product, "BiasAdd", "Add")] == 2 * layers
+    assert counts[(product, "BiasAdd", "Tanh")] == 1
+    # Query, key and value; the projection of the embeddings.
+    assert counts[(product, "BiasAdd")] == 3 * layers + 1
+    assert counts[("LayerNorm",)] == 2 * layers + 1
+    assert counts[("Rsqrt",)] == counts[("FusedBatchNormV3",)] == 0
+    assert epsilons == {np.float32(1e-12)}
+
+
+def test_gradients_without_training_are_those_of_training():
+    model, batch = encoder(), batch_of(padded_mask())
+    gradients = []
+    for training in (False, True):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(batch, training=training)["pooled_output"][:, 1])
+        gradients.append(tape.gradient(loss, model.trainable_variables))
+    for inferred, trained in zip(*gradients, strict=True):
+        inferred, trained = map(tf.convert_to_tensor, (inferred, trained))
+        np.testing.assert_allclose(inferred, trained, rtol=0, atol=2e-4)
