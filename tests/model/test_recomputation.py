@@ -23,7 +23,8 @@ def trace(rematerialize, jit_compile=False, layers=LAYERS, groups=1):
         ones = tf.ones_like(ids)
         batch = {"input_ids": ids, "input_mask": ones, "segment_ids": ones}
         with tf.GradientTape() as tape:
-            outputs = model({**batch, "masked_lm_positions": positions})
+            rows = {**batch, "masked_lm_positions": positions}
+            outputs = model(rows, training=True)
             loss = tf.add_n([tf.reduce_sum(value**2) for value in outputs.values()])
         forward.extend(loss.graph.get_operations())
         return tape.gradient(loss, model.trainable_variables)

@@ -38,8 +38,11 @@ def test_start_and_end_logits_equal_the_originals(reference):
     model = SpanModel(config, seed=1)
     load_tf1_checkpoint(model, reference / "head_span_v1")
     outputs = model(batch)
+    # Nothing is computed for padding.
+    tokens = batch["input_mask"].numpy() == 1
     for name in ("start_logits", "end_logits"):
-        np.testing.assert_allclose(outputs[name], expected[name], **TOLERANCE)
+        found = outputs[name].numpy()
+        np.testing.assert_allclose(found[tokens], expected[name][tokens], **TOLERANCE)
 
 
 @pytest.fixture(scope="module")
