@@ -93,7 +93,12 @@ def prepare(exported: "ExportedModel", folder: "ModelDir") -> "DevelopmentSet | 
     if not FLAGS.tflite_eval_data:
         return None
     task_config = _task_config_of_rows(exported.task_config)
-    development_set = _read(task_config, folder.tokenizer())
+    tokenizer = folder.tokenizer()
+    try:
+        development_set = _read(task_config, tokenizer)
+    except (ValueError, OSError) as error:
+        # Messages name the flags of the scripts that train.
+        raise ValueError(f"--tflite_eval_data: {error}") from error
     tflite.check_options(development_set, settings.options_of(exported))
     return development_set
 
