@@ -111,7 +111,7 @@ class TfliteModel:
     """Runs a TensorFlow Lite file on rows of any length that it has room for.
 
     Attributes:
-      shape: of a row of the file, (S,), or (C, S) for multiple choice.
+      shape: of a row of the file: [S], or [C, S] for multiple choice.
     """
 
     def __init__(
