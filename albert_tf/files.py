@@ -165,7 +165,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_together(contents: Mapping[str | os.PathLike[str], bytes]) -> None:
-    """Writes files of one folder that belong together: all of them or none.
+    """Writes files that belong together, in one folder or several: all or none.
 
     Args:
       contents: path -> content. They are renamed in this order; processes that write

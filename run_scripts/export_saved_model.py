@@ -14,7 +14,7 @@ import dataclasses
 from absl import flags
 
 from albert_tf.task_config import Classification, Regression, TaskConfig
-from flags import common_flags
+from flags import common_flags, tflite_flags
 
 FLAGS = flags.FLAGS
 
@@ -55,12 +55,7 @@ def define_flags() -> None:
         "score, a logit, is below it, inf and -inf included; default: the one stored "
         "with the model. For a classifier it adds that output, for clients to use.",
     )
-    flags.DEFINE_string("tflite", "", "TensorFlow Lite file to write in addition.")
-    flags.DEFINE_integer(
-        "tflite_length",
-        128,
-        "Tokens of a TensorFlow Lite model's row, padding included.",
-    )
+    tflite_flags.define_flags()
 
 
 def _rows_are_unknown(task_config: TaskConfig | None) -> bool:
@@ -69,6 +64,7 @@ def _rows_are_unknown(task_config: TaskConfig | None) -> bool:
 
 
 def main() -> None:
+    tflite_flags.check()
     from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.serving import export
 
@@ -81,6 +77,8 @@ def main() -> None:
         FLAGS.threshold_to_export,
         embeddings="embeddings" in FLAGS.signatures,
     )
+    if FLAGS.tflite:
+        development_set = tflite_flags.prepare(exported, folder)
     version, report = export.export_model(
         exported, FLAGS.export_dir, FLAGS.model_version
     )
@@ -96,11 +94,8 @@ def main() -> None:
     if not exported.tokenizer:
         print("No signature `text`: clients have to tokenize texts.")
     if FLAGS.tflite:
-        from albert_tf.serving import tflite
-
         # Last, so that the SavedModel is complete even if this fails.
-        differences = tflite.export_tflite(exported, FLAGS.tflite, FLAGS.tflite_length)
-        print(f"{FLAGS.tflite}: within {max(differences.values()):.2g} of the model.")
+        tflite_flags.export(exported, development_set, version)
 
 
 if __name__ == "__main__":

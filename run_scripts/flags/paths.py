@@ -33,10 +33,13 @@ INPUT_FILES = (
     "predict_file",
     "spm_model_file",
     "test_file",
+    "tflite_eval_data",
     "train_file",
     "vocab_file",
     "vocabulary",
 )
+# Those of them that may be folders of data as well.
+_FILES_OR_FOLDERS = ("predict_file", "tflite_eval_data")
 # Folders of data.
 DATA_FOLDERS = ("data_dir",)
 # Weights: folders, or files in them. `--model` may have the other name
@@ -241,7 +244,7 @@ def _check_folders(values: Mapping[str, Any]) -> None:
     """Raises flags.Error if a folder to write is one to read, or changes one."""
     for output in OUTPUT_FOLDERS:
         for path in _given(values, output):
-            for name in (*DATA_FOLDERS, *MODELS, "predict_file"):
+            for name in (*DATA_FOLDERS, *MODELS, *_FILES_OR_FOLDERS):
                 if _may_share(values, output, name):
                     continue
                 for value in _given(values, name):
