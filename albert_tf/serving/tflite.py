@@ -1,8 +1,4 @@
-"""TensorFlow Lite files: a model's answers to rows of one length, checked; and a class
-that runs such files.
-
-    rows = {"input_ids": [[2, 8, 3]], "input_mask": [[1, 1, 1]], "segment_ids": ...}
-    TfliteModel("rte.tflite")(rows)["probabilities"]
+"""TensorFlow Lite files: a model's answers to rows of one length, checked.
 
 Weights that layers share are in the file once, and so are those of a quantized file.
 It has them as whole numbers of 8 bits: kernels with a scale for each output, the table
@@ -19,8 +15,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from ai_edge_litert.interpreter import Interpreter
-from numpy.typing import ArrayLike
 
 from albert_tf.file_kinds import check_replaceable, check_suffix
 from albert_tf.files import (
@@ -40,14 +34,13 @@ from albert_tf.serving.tflite_check import (
     DevelopmentSet,
     largest_differences,
 )
+from albert_tf.serving.tflite_model import SIGNATURE, TfliteModel
 from albert_tf.task_config import MultipleChoice
 
 # What is quantized -> type of the weights in the file.
 QUANTIZATIONS = {"none": "float32", "dynamic": "int8"}
 NOT_MEASURED = "not measured"
 _OPTIONS = 4
-# The first bytes of every such file.
-_SIGNATURE = b"\0\0\0\0TFL3"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,127 +100,6 @@ class TfliteSettings:
         return [1, *([options] if options else []), self.length]
 
 
-class TfliteModel:
-    """Runs a TensorFlow Lite file on rows of any length that it has room for.
-
-    Attributes:
-      shape: of a row of the file: [S], or [C, S] for multiple choice.
-    """
-
-    def __init__(
-        self, model: str | os.PathLike[str] | bytes, num_threads: int | None = None
-    ):
-        """Opens a file of `export_tflite`.
-
-        Args:
-          model: path or content.
-          num_threads: threads that compute; None: one for each processor that this
-            process may use.
-        Raises:
-          FileNotFoundError: there is no such file.
-          ValueError: it is not a file of `export_tflite`.
-        """
-        self._name = "The file" if isinstance(model, bytes) else os.fspath(model)
-        source: dict[str, Any] = {"model_content": model}
-        if not isinstance(model, bytes):
-            if not Path(model).is_file():
-                raise FileNotFoundError(f"There is no file {model}: check the path.")
-            source = {"model_path": os.fspath(model)}
-        threads = num_threads or _processors()
-        try:
-            interpreter = Interpreter(**source, num_threads=threads)
-            self._runner = interpreter.get_signature_runner()
-            inputs = self._runner.get_input_details()
-            shapes = {tuple(inputs.pop(name)["shape"].tolist()) for name in IDS}
-            [(_, *self.shape)] = shapes
-        except (KeyError, RuntimeError, ValueError) as error:
-            raise _not_ours(self._name) from error
-        if inputs or not self.shape:
-            raise _not_ours(self._name)
-
-    def __call__(self, rows: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
-        """Answers rows, one after the other.
-
-        Args:
-          rows: whole numbers `input_ids`, `input_mask` and `segment_ids` of one shape,
-            [B, tokens] or [B, options, tokens]; tokens at most S, options at most C.
-            Missing tokens and options are padding.
-        Returns:
-          Name of each output -> [B, ...], where S and C are those of the file.
-        Raises:
-          ValueError: rows of another shape or type, or with an id, a mask or a segment
-            that the model does not have.
-        """
-        batch = self._checked(rows)
-        answers: dict[str, list[np.ndarray]] = {
-            name: [np.empty([0, *each["shape"][1:]], each["dtype"])]
-            for name, each in self._runner.get_output_details().items()
-        }
-        for place in range(len(batch[IDS[0]])):
-            row = {name: values[place : place + 1] for name, values in batch.items()}
-            for name, value in self._run(row).items():
-                answers[name].append(value)
-        return {name: np.concatenate(parts) for name, parts in answers.items()}
-
-    def _run(self, row: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        try:
-            return self._runner(**row)
-        except RuntimeError as error:
-            # The file's message is only that an index is out of bounds.
-            raise ValueError(
-                f"{self._name} does not read a row with an id outside the vocabulary, "
-                "a mask or segments other than 0 and 1, or a question without an "
-                "option: correct the row."
-            ) from error
-
-    def _checked(self, rows: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
-        """The rows padded to the file's shape, int32."""
-        if set(rows) != set(IDS):
-            raise ValueError(
-                f"{self._name} reads {', '.join(IDS)}. Received {', '.join(rows)}."
-            )
-        batch = {name: np.asarray(values) for name, values in rows.items()}
-        shapes = {values.shape for values in batch.values()}
-        shape = batch[IDS[0]].shape
-        fits = len(shape) == 1 + len(self.shape) and all(
-            1 <= size <= most for size, most in zip(shape[1:], self.shape, strict=True)
-        )
-        if len(shapes) > 1 or not fits:
-            raise ValueError(
-                f"{self._name} reads rows of one shape, at least 1 and at most "
-                f"{self.shape} each. Received {sorted(shapes)}."
-            )
-        padding = [(0, 0)]
-        padding += [
-            (0, most - size) for size, most in zip(shape[1:], self.shape, strict=True)
-        ]
-        return {n: np.pad(_as_int32(n, v), padding) for n, v in batch.items()}
-
-
-def _processors() -> int:
-    """The number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _as_int32(name: str, values: np.ndarray) -> np.ndarray:
-    """Converts whole numbers; 2**32 + 5 is not 5."""
-    if values.dtype.kind not in "biu":
-        raise ValueError(f"{name} must be whole numbers. Received {values.dtype}.")
-    converted = values.astype(np.int32)
-    if (converted != values).any():
-        raise ValueError(f"{name} must be below 2**31. Received {values.max()}.")
-    return converted
-
-
-def _not_ours(name: str) -> ValueError:
-    return ValueError(
-        f"{name} is not a TensorFlow Lite file of this project: make it with "
-        "export_saved_model.py --tflite."
-    )
-
-
 def check_output(path: str | os.PathLike[str]) -> None:
     """Checks that a TensorFlow Lite file can be written, before it is made.
 
@@ -237,7 +109,7 @@ def check_output(path: str | os.PathLike[str]) -> None:
     """
     check_local(path)
     check_suffix(path, "a TensorFlow Lite model")
-    check_replaceable(path, _SIGNATURE)
+    check_replaceable(path, SIGNATURE)
     folder = Path(path).absolute().parent
     above = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):

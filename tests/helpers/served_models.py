@@ -25,6 +25,8 @@ ENCODER_CONFIG = tiny_config(
 )
 ENCODER_TOKENIZER = {"vocab_size": ENCODER_CONFIG.vocab_size, "lower_case": True}
 LABELS = ["bad", "good", "ugly"]
+# Tokens of a row of the fixture `pair_file`.
+FILE_LENGTH = 11
 PAIRS = [
     ("lovely worda", "wordb awful"),
     ("", "wordc"),
@@ -33,6 +35,12 @@ PAIRS = [
     ("wordc " * 9, "wordd " * 30),
     ("[SEP] unheard of 日本", "wordt"),
 ]
+
+
+def filled(shape, **values):
+    """Rows of one id, all visible."""
+    known = {"input_ids": 6, "input_mask": 1, "segment_ids": 0, **values}
+    return {name: np.full(shape, value, np.int32) for name, value in known.items()}
 
 
 def write_model(folder: Path, task_config, model, shape) -> AlbertTokenizer:

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from albert_tf.files import read_json
 from albert_tf.serving import server_files, tflite
-from albert_tf.serving.tflite import TfliteModel
+from albert_tf.serving.tflite_model import TfliteModel
 from albert_tf.task_config import Classification, MultipleChoice, Regression, Squad
 from albert_tf.tasks import create_task
 from helpers.fine_tuning_toys import config, write_table

@@ -2,12 +2,16 @@
 
 import pytest
 
+from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.config import OptimizerConfig
 from albert_tf.model.heads import PretrainingModel
+from albert_tf.serving import export, tflite
+from albert_tf.serving.tflite import TfliteSettings
 from albert_tf.training import optimization, run_checkpoints
 from helpers.served_models import (
     ENCODER_CONFIG,
     ENCODER_TOKENIZER,
+    FILE_LENGTH,
     LABELS,
     PAIRS,
     export_encoder,
@@ -22,6 +26,14 @@ def pair_model(tmp_path_factory):
     """The folder of a classifier of pairs, and its export."""
     folder = write_classifier(tmp_path_factory.mktemp("pair"), LABELS, pair=True)
     return folder, export_folder(folder, tmp_path_factory.mktemp("served"))
+
+
+@pytest.fixture(scope="session")
+def pair_file(pair_model, tmp_path_factory):
+    """The TensorFlow Lite file of that classifier, and its report."""
+    path = tmp_path_factory.mktemp("tflite") / "toy.tflite"
+    exported = export.from_model_dir(ModelDir.read(pair_model[0]), text=False)
+    return path, tflite.export_tflite(exported, path, TfliteSettings(FILE_LENGTH))
 
 
 @pytest.fixture(scope="session")

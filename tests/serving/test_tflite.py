@@ -11,15 +11,22 @@ from ai_edge_litert.interpreter import Interpreter
 from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.serving import export, tflite
 from albert_tf.serving.create import create_served_model, load_model
-from albert_tf.serving.tflite import TfliteModel, TfliteSettings
+from albert_tf.serving.tflite import TfliteSettings
 from albert_tf.serving.tflite_check import DevelopmentSet, LabelledRows
+from albert_tf.serving.tflite_model import TfliteModel
 from albert_tf.task_config import Classification, MultipleChoice, Squad
 from albert_tf.tasks import create_task
 from albert_tf.tasks.answers import NO_SCORE
 from helpers.fine_tuning_toys import config
-from helpers.served_models import LABELS, signature, write_classifier, write_model
+from helpers.served_models import (
+    FILE_LENGTH,
+    LABELS,
+    filled,
+    signature,
+    write_classifier,
+    write_model,
+)
 
-LENGTH = 11
 SPANS = {"max_seq_length": 17, "max_query_length": 5, "max_answer_length": 4}
 TASKS = {
     "multiple choice": MultipleChoice(max_seq_length=17, max_qa_length=6),
@@ -35,26 +42,12 @@ UNFIT = (
 )
 
 
-def filled(shape, **values):
-    """Rows of one id, all visible."""
-    known = {"input_ids": 6, "input_mask": 1, "segment_ids": 0, **values}
-    return {name: np.full(shape, value, np.int32) for name, value in known.items()}
-
-
 def exported_from(folder, **options):
     return export.from_model_dir(ModelDir.read(folder), text=False, **options)
 
 
 def files_in(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-@pytest.fixture(scope="module")
-def pair_file(pair_model, tmp_path_factory):
-    """The file of a classifier of pairs, and its report."""
-    path = tmp_path_factory.mktemp("tflite") / "toy.tflite"
-    exported = exported_from(pair_model[0])
-    return path, tflite.export_tflite(exported, path, TfliteSettings(LENGTH))
 
 
 @pytest.fixture
@@ -69,10 +62,10 @@ def test_tflite_gives_the_models_numbers(pair_model, pair_file):
     differences = report["largest_differences"]
     assert set(differences) == {"probabilities"} and differences["probabilities"] < 1e-5
     runner = Interpreter(str(path)).get_signature_runner()
-    row = filled((1, LENGTH))
+    row = filled((1, FILE_LENGTH))
     for name, value in UNFIT:
         with pytest.raises(RuntimeError, match="index out of bounds"):
-            runner(**{**row, name: np.full((1, LENGTH), value, np.int32)})
+            runner(**{**row, name: np.full((1, FILE_LENGTH), value, np.int32)})
     served = signature(pair_model[1], "ids")(
         **{n: tf.constant(v) for n, v in row.items()}
     )
@@ -104,14 +97,14 @@ def test_other_tasks_answer_shorter_rows_and_fewer_options(name, tmp_path):
     report = tflite.export_tflite(
         exported_from(tmp_path),
         tmp_path / "toy.tflite",
-        TfliteSettings(LENGTH, options=options),
+        TfliteSettings(FILE_LENGTH, options=options),
     )
-    assert report["input_shape"] == [1, *([5] if options else []), LENGTH]
+    assert report["input_shape"] == [1, *([5] if options else []), FILE_LENGTH]
     assert max(report["largest_differences"].values()) < 1e-4
 
     file = TfliteModel(tmp_path / "toy.tflite", num_threads=1)
     served = create_served_model(model, shape, task_config)
-    for seed, width in enumerate((LENGTH, LENGTH - 1, LENGTH - 4)):
+    for seed, width in enumerate((FILE_LENGTH, FILE_LENGTH - 1, FILE_LENGTH - 4)):
         sizes = (2, 3, width) if options else (2, width)
         rows = random_rows(sizes, seed, shape.vocab_size)
         expected = served.answer({n: tf.constant(v) for n, v in rows.items()})
@@ -123,7 +116,7 @@ def test_other_tasks_answer_shorter_rows_and_fewer_options(name, tmp_path):
             np.testing.assert_array_equal(answers["choice"], expected["choice"])
         else:
             valid = expected["span_scores"].numpy() > NO_SCORE
-            assert 0 < valid.sum() < valid.size or width == LENGTH
+            assert 0 < valid.sum() < valid.size or width == FILE_LENGTH
             for place in ("span_starts", "span_ends"):
                 given, known = answers[place][valid], expected[place].numpy()[valid]
                 np.testing.assert_array_equal(given, known)
@@ -131,7 +124,7 @@ def test_other_tasks_answer_shorter_rows_and_fewer_options(name, tmp_path):
             np.testing.assert_allclose(answers[output], expected[output], atol=1e-4)
     if options:
         with pytest.raises(ValueError, match="or a question without an option"):
-            file(filled((1, 3, LENGTH), input_mask=0))
+            file(filled((1, 3, FILE_LENGTH), input_mask=0))
     for unfit, value in UNFIT:
         with pytest.raises(ValueError, match="does not read a row with an id outside"):
             file(filled((1, *sizes[1:]), **{unfit: value}))
@@ -159,7 +152,7 @@ def test_a_quantized_file_has_all_kernels_once_in_8_bits(tmp_path):
     report = tflite.export_tflite(
         exported,
         tmp_path / "toy.tflite",
-        TfliteSettings(LENGTH, "dynamic"),
+        TfliteSettings(FILE_LENGTH, "dynamic"),
         development_set=DevelopmentSet(task, {"dev": LabelledRows(rows, 1)}),
         version=tmp_path / "9",
     )
@@ -219,7 +212,9 @@ def test_a_conversion_that_fails_says_so_and_writes_nothing(
         lambda *_: type("C", (), {"convert": fail})(),
     )
     with pytest.raises(ValueError, match=r"TFLite file: no such operation\.$"):
-        tflite.export_tflite(exported, tmp_path / "toy.tflite", TfliteSettings(LENGTH))
+        tflite.export_tflite(
+            exported, tmp_path / "toy.tflite", TfliteSettings(FILE_LENGTH)
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -240,7 +235,7 @@ def test_a_file_of_other_numbers_is_not_written(
 
     monkeypatch.setattr(tflite, "TfliteModel", Wrong)
     exported, path = exported_from(pair_model[0]), tmp_path / "toy.tflite"
-    settings = TfliteSettings(LENGTH, quantize)
+    settings = TfliteSettings(FILE_LENGTH, quantize)
     if message is None:
         report = tflite.export_tflite(exported, path, settings)
         assert report["largest_differences"]["probabilities"] == pytest.approx(
@@ -258,7 +253,7 @@ def test_without_its_card_a_file_is_not_written(pair_model, tmp_path, converted)
         tflite.export_tflite(
             exported,
             tmp_path / "toy.tflite",
-            TfliteSettings(LENGTH),
+            TfliteSettings(FILE_LENGTH),
             version=tmp_path,
         )
     assert files_in(tmp_path) == []
@@ -301,51 +296,3 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_conversion(tmp_pat
     with pytest.raises(ValueError, match=r"gs://b/toy\.tflite is not a path"):
         tflite.check_output("gs://b/toy.tflite")
     assert files_in(tmp_path) == ["file"]
-
-
-def test_no_rows_have_no_answers(pair_file):
-    answers = TfliteModel(pair_file[0])(filled((0, 4)))
-    assert answers["probabilities"].shape == (0, len(LABELS))
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (
-            filled((2, 12)),
-            r"at least 1 and at most \[11\] each. Received \[\(2, 12\)\]",
-        ),
-        (filled((2, 0)), r"Received \[\(2, 0\)\]"),
-        (filled((4,)), r"Received \[\(4,\)\]"),
-        (filled((1, 2, 3)), r"Received \[\(1, 2, 3\)\]"),
-        ({**filled((2, 3)), "input_mask": [[1, 1]]}, r"\[\(1, 2\), \(2, 3\)\]"),
-        ({"input_ids": [[1]]}, "segment_ids. Received input_ids"),
-        (
-            {**filled((1, 2)), "input_ids": [[1.0, 2.0]]},
-            "whole numbers. Received float",
-        ),
-        ({**filled((1, 1)), "input_ids": [[2**32 + 5]]}, "Received 4294967301"),
-        (filled((1, 2), input_ids=27), "an id outside the vocabulary"),
-    ],
-)
-def test_rows_that_a_file_cannot_read_are_refused(rows, message, pair_file):
-    with pytest.raises(ValueError, match=message):
-        TfliteModel(pair_file[0])(rows)
-
-
-def test_files_of_others_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no file nowhere"):
-        TfliteModel("nowhere")
-    (tmp_path / "damaged.tflite").write_bytes(b"\x1c\0\0\0TFL3" + b"\0" * 40)
-    with pytest.raises(ValueError, match=r"damaged\.tflite is not a TensorFlow Lite"):
-        TfliteModel(tmp_path / "damaged.tflite")
-
-    @tf.function(input_signature=[tf.TensorSpec([1, 3], tf.int32, name="input_ids")])
-    def double(input_ids):
-        return {"twice": 2 * input_ids}
-
-    converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        [double.get_concrete_function()], tf.Module()
-    )
-    with pytest.raises(ValueError, match="The file is not a TensorFlow Lite file of"):
-        TfliteModel(converter.convert())
