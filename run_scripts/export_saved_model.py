@@ -61,6 +61,9 @@ def define_flags() -> None:
         128,
         "Tokens of a TensorFlow Lite model's row, padding included.",
     )
+    flags.DEFINE_string(
+        "onnx", "", "ONNX file to write in addition, of any number and length of rows."
+    )
 
 
 def _rows_are_unknown(task_config: TaskConfig | None) -> bool:
@@ -70,7 +73,7 @@ def _rows_are_unknown(task_config: TaskConfig | None) -> bool:
 
 def main() -> None:
     from albert_tf.checkpoints.model_dir import ModelDir
-    from albert_tf.serving import export
+    from albert_tf.serving import export, onnx_file
 
     folder = ModelDir.read(FLAGS.model)
     config = common_flags.model_config(folder.checkpoint)
@@ -81,6 +84,8 @@ def main() -> None:
         FLAGS.threshold_to_export,
         embeddings="embeddings" in FLAGS.signatures,
     )
+    if FLAGS.onnx:
+        onnx_file.check_exportable(exported, FLAGS.onnx)
     version, report = export.export_model(
         exported, FLAGS.export_dir, FLAGS.model_version
     )
@@ -101,6 +106,9 @@ def main() -> None:
         # Last, so that the SavedModel is complete even if this fails.
         differences = tflite.export_tflite(exported, FLAGS.tflite, FLAGS.tflite_length)
         print(f"{FLAGS.tflite}: within {max(differences.values()):.2g} of the model.")
+    if FLAGS.onnx:
+        differences = onnx_file.export_onnx(exported, FLAGS.onnx)
+        print(f"{FLAGS.onnx}: within {max(differences.values()):.2g} of the model.")
 
 
 if __name__ == "__main__":

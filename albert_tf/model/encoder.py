@@ -18,7 +18,7 @@ from albert_tf.model.precision import policy_scope
 
 # Added to the logit of a padded position, as in the original: large enough to vanish in
 # the softmax, small enough that a row of padding alone gives no NaN.
-_MASKED_LOGIT = -10_000.0
+MASKED_LOGIT = -10_000.0
 
 
 class FactorizedEmbedding(tf_keras.layers.Layer):
@@ -159,7 +159,7 @@ class AlbertEncoder(tf_keras.layers.Layer):
             inputs["input_ids"], inputs["segment_ids"], seed
         )
         visible = tf.cast(inputs["input_mask"], tf.float32)
-        mask_logits = (1.0 - visible[:, tf.newaxis, tf.newaxis, :]) * _MASKED_LOGIT
+        mask_logits = (1.0 - visible[:, tf.newaxis, tf.newaxis, :]) * MASKED_LOGIT
 
         hidden = embedding_output
         if self.embedding_projection is not None:

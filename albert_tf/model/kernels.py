@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.model.recomputation import barrier, compiled_by_xla
 
-_LAYER_NORM_EPSILON = 1e-12
+LAYER_NORM_EPSILON = 1e-12
 # sqrt(2 / pi), and that times 0.044715: the constants of gelu's tanh form.
 _GELU_LINEAR = float(np.sqrt(2.0 / np.pi))
 _GELU_CUBIC = 0.044715 * _GELU_LINEAR
@@ -62,7 +62,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor):
     mean = tf.reduce_mean(values, axis=-1, keepdims=True)
     mean_square = tf.reduce_mean(tf.square(values), axis=-1, keepdims=True)
     variance = tf.maximum(mean_square - tf.square(mean), 0.0)
-    scale = tf.math.rsqrt(variance + _LAYER_NORM_EPSILON)
+    scale = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
     outputs = tf.cast((values - mean) * scale * gamma + beta, x.dtype)
 
     def gradient(upstream):

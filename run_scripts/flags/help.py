@@ -80,6 +80,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "threshold_to_export",
         "tflite",
         "tflite_length",
+        "onnx",
         "cache_dir",
         "select_by",
     ),
