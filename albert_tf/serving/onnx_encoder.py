@@ -59,23 +59,30 @@ def checked_mask(graph: Graph, mask: str) -> str:
     )
 
 
-def encode(graph: Graph, encoder: AlbertEncoder, batch: dict[str, str]) -> str:
+def encode(
+    graph: Graph, encoder: AlbertEncoder, batch: dict[str, str], rows: str = "batch"
+) -> str:
     """Adds embeddings and all layers.
 
     Args:
       graph: the graph.
       encoder: the encoder, with its weights.
       batch: `checked_ids` of [B, S], the mask checked as well.
+      rows: name of the size B.
     Returns:
       The sequence output, float32 [B, S, H].
     """
     config = encoder.config
     hidden = _embed(graph, encoder.embeddings, config, batch)
+    # From these sizes onnxruntime infers that the summands of each residual have one
+    # shape, and makes one operation of bias, residual and LayerNorm.
+    graph.describe(hidden, [rows, "length", config.embedding_size])
     if encoder.embedding_projection is not None:
         hidden = project(graph, encoder.embedding_projection, hidden)
     logits = graph.constant([MASKED_LOGIT, 0], np.float32)
     mask_logits = graph.add("Gather", logits, batch["input_mask"])
     mask_logits = graph.add("Unsqueeze", mask_logits, graph.constant([1, 2]))
+    graph.describe(mask_logits, [rows, 1, 1, "length"])
     for layer in encoder.blocks:
         for block in layer:
             hidden = _attend(graph, block.attention, config, hidden, mask_logits)

@@ -3,7 +3,6 @@
 A value of the graph is known by its name, a string.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import onnx
 import tensorflow as tf
 
 from albert_tf.checkpoints.load import released_name
+from albert_tf.files import json_bytes
 
 # The first operator set with Gelu; that of onnxruntime 1.17 and OpenVINO 2024.0.
 OPSET = 20
@@ -26,6 +26,7 @@ class Graph:
         self._initializers: dict[str, onnx.TensorProto] = {}
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
+        self._known_sizes: list[onnx.ValueInfoProto] = []
 
     def input(self, name: str, dims: Sequence[int | str]) -> str:
         """Adds an input, int64.
@@ -53,6 +54,11 @@ class Graph:
         self._nodes.append(onnx.helper.make_node("Identity", [value], [name]))
         info = onnx.helper.make_tensor_value_info(name, element, dims)
         self._outputs.append(info)
+
+    def describe(self, value: str, dims: Sequence[int | str]) -> None:
+        """States the sizes of a float32 value where runtimes cannot infer them."""
+        info = onnx.helper.make_tensor_value_info(value, onnx.TensorProto.FLOAT, dims)
+        self._known_sizes.append(info)
 
     def weight(self, variable: tf.Variable) -> str:
         """Stores a variable under its released name, unless it is stored already."""
@@ -120,6 +126,7 @@ class Graph:
             self._inputs,
             self._outputs,
             list(self._initializers.values()),
+            value_info=self._known_sizes,
         )
         model = onnx.helper.make_model(
             graph,
@@ -128,7 +135,7 @@ class Graph:
             ir_version=_IR_VERSION,
             opset_imports=[onnx.helper.make_opsetid("", OPSET)],
         )
-        texts = {key: json.dumps(value) for key, value in metadata.items()}
+        texts = {k: json_bytes(v).decode().strip() for k, v in metadata.items()}
         onnx.helper.set_model_props(model, texts)
         return model
 

@@ -90,10 +90,12 @@ def _outputs(served: ServedModel) -> dict[str, _Output]:
     }
 
 
-def _pooled_logits(graph: Graph, served: ServedModel, batch: Batch) -> str:
+def _pooled_logits(
+    graph: Graph, served: ServedModel, batch: Batch, rows: str = "batch"
+) -> str:
     """Adds encoder, pooler and head: [B, S] -> [B, L]."""
     encoder = served.model.encoder
-    pooled = pool(graph, encoder, encode(graph, encoder, batch))
+    pooled = pool(graph, encoder, encode(graph, encoder, batch, rows))
     head: PooledHead = served.model.head
     return project_rows(graph, pooled, head.output_weights, head.output_bias)
 
@@ -120,7 +122,7 @@ def _choose(graph: Graph, served: ServedMultipleChoice, batch: Batch) -> Answers
         name: graph.add("Reshape", values, flat, allowzero=1)
         for name, values in batch.items()
     }
-    logits = _pooled_logits(graph, served, options)
+    logits = _pooled_logits(graph, served, options, rows="rows")
     logits = graph.add("Reshape", logits, shape, allowzero=1)
 
     tokens = graph.add(

@@ -36,8 +36,8 @@ def content_of(served):
     return answer_graph(served).to_model({}, "1.2.3").SerializeToString()
 
 
-def start(content) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
+def start(content, options=None) -> onnxruntime.InferenceSession:
+    options = options or onnxruntime.SessionOptions()
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(content, options)
 

@@ -23,7 +23,8 @@ def test_only_other_weights_make_a_difference(name):
     served = random_served(TASKS[name])
     content = content_of(served)
     found = differences_from_model(content, served)
-    assert max(found.values()) < 1e-5
+    # Scores of spans are up to 100.
+    assert max(found.values()) < 5e-5
     for variable in served.model.variables:
         if variable.name.startswith("bert/embeddings/word"):
             variable.assign(variable + 0.5 * np.sign(variable))

@@ -4,12 +4,14 @@ from collections import Counter
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from albert_tf.checkpoints.load import released_name
 from albert_tf.serving.base import IDS
 from albert_tf.serving.create import create_served_model
 from albert_tf.serving.encoder import EncoderModel
+from albert_tf.task_config import MultipleChoice
 from helpers.onnx_models import (
     assert_refuses,
     content_of,
@@ -78,7 +80,7 @@ def test_layers_that_share_weights_have_one_copy():
     assert len(weights) == 41 and max(others) <= 4
 
 
-def test_the_graph_is_of_operations_with_fast_kernels(tmp_path):
+def test_the_graph_is_of_operations_with_fast_kernels():
     layers = 3
     served = random_served(None, num_hidden_layers=layers, num_hidden_groups=1)
     model = onnx.load_from_string(content_of(served))
@@ -97,6 +99,24 @@ def test_the_graph_is_of_operations_with_fast_kernels(tmp_path):
         if attribute.name == "epsilon"
     }
     assert epsilons == {np.float32(1e-12)}
+
+
+@pytest.mark.parametrize(
+    "task_config", [None, MultipleChoice()], ids=["rows", "options"]
+)
+def test_onnxruntime_fuses_the_layers(task_config, tmp_path):
+    layers = 3
+    served = random_served(task_config, num_hidden_layers=layers)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    start(content_of(served), options)
+    nodes = onnx.load(tmp_path / "fused.onnx").graph.node
+    counts = Counter(node.op_type for node in nodes)
+    # Bias, residual and LayerNorm; bias and gelu.
+    assert counts["SkipLayerNormalization"] == 2 * layers
+    assert counts["FastGelu"] == layers and counts["LayerNormalization"] == 1
+    inputs = {node.op_type: len(node.input) for node in nodes}
+    assert inputs["SkipLayerNormalization"] == 5 and inputs["FastGelu"] == 2
 
 
 @pytest.mark.parametrize(
