@@ -83,7 +83,7 @@ setup(
             *DOCS,
         ],
         "docs": DOCS,
-        "onnx": ONNX,
+        "onnx": [*ONNX],
         # Words of Chinese, for whole-word masking.
         "jieba": ["jieba>=0.42,<0.43"],
         # The TPU compiler, whose Python interface moves with each release.

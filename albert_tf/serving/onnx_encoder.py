@@ -47,7 +47,9 @@ def checked_ids(graph: Graph, batch: dict[str, str]) -> dict[str, str]:
     )
     is_negative = graph.add("Less", stacked, graph.constant(0))
     marked = graph.add("Where", is_negative, graph.constant(_NO_INDEX), stacked)
-    parts = graph.split("Split", marked, outputs=len(IDS), axis=0, num_outputs=len(IDS))
+    parts = graph.add_several(
+        "Split", marked, outputs=len(IDS), axis=0, num_outputs=len(IDS)
+    )
     squeezed = (graph.add("Squeeze", part, first) for part in parts)
     return dict(zip(IDS, squeezed, strict=True))
 

@@ -90,14 +90,16 @@ class Graph:
         Returns:
           The output.
         """
-        return self.split(operation, *inputs, outputs=1, name=name, **attributes)[0]
+        return self.add_several(operation, *inputs, outputs=1, name=name, **attributes)[
+            0
+        ]
 
     def cast(self, value: str, dtype: Any) -> str:
         """Converts a value to a type of numpy."""
         element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return self.add("Cast", value, to=element)
 
-    def split(
+    def add_several(
         self,
         operation: str,
         *inputs: str,

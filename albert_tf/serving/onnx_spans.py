@@ -102,7 +102,7 @@ def _all_spans(
     """v1.1: the best of all spans, those of one token, of two and so on."""
     longest = graph.constant(task_config.max_answer_length)
     logits = project_rows(graph, sequence, model.output_weights, model.output_bias)
-    start_logits, end_logits = graph.split(
+    start_logits, end_logits = graph.add_several(
         "Split", logits, outputs=2, axis=2, num_outputs=2
     )
     last_axis = graph.constant([2])
@@ -157,7 +157,7 @@ def _ends(
     head, axis = model.end, graph.constant([2])
     indices = graph.add("Unsqueeze", starts, axis)
     features = graph.add("GatherND", sequence, indices, batch_dims=1)
-    of_token, of_start = graph.split(
+    of_token, of_start = graph.add_several(
         "Split", graph.weight(head.kernel), outputs=2, axis=0, num_outputs=2
     )
     tokens = graph.add("MatMul", sequence, of_token)
@@ -217,7 +217,7 @@ def _valid_first(
     count = task_config.n_best_size
     if task_config.version_2:
         count = task_config.start_n_top * task_config.end_n_top
-    scores, order = graph.split(
+    scores, order = graph.add_several(
         "TopK", scores, graph.constant([count]), outputs=2, axis=-1
     )
 
@@ -254,4 +254,4 @@ def _top_k(graph: Graph, scores: str, rank: int, count: int) -> list[str]:
     missing = graph.add("Sub", wanted, graph.add("Shape", scores, start=-1))
     missing = graph.add("Max", missing, graph.constant([0]))
     padded = _padded(graph, scores, rank, missing)
-    return graph.split("TopK", padded, wanted, outputs=2, axis=-1)
+    return graph.add_several("TopK", padded, wanted, outputs=2, axis=-1)

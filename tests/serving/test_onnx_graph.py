@@ -47,7 +47,7 @@ def test_long_constants_are_stored_apart():
 def test_operations_with_several_outputs_give_all_of_them():
     graph = Graph()
     ids = graph.input("ids", ["batch", 4])
-    parts = graph.split("Split", ids, outputs=2, axis=1, num_outputs=2)
+    parts = graph.add_several("Split", ids, outputs=2, axis=1, num_outputs=2)
     graph.output("second", parts[1], np.int64, ["batch", 2])
     session = start(graph.to_model({}, "1").SerializeToString())
     assert session.run(None, {"ids": np.array([[1, 2, 3, 5]])})[0].tolist() == [[3, 5]]
