@@ -12,6 +12,10 @@ DOCS = [
     "ruff>=0.9",
 ]
 
+# Writes ONNX files, and runs them to check their numbers. Older versions lack the
+# operators of set 20, or read no numpy 2.
+ONNX = ["onnx>=1.17", "onnxruntime>=1.19"]
+
 setup(
     name="albert-tf",
     version="0.1.0",
@@ -75,9 +79,11 @@ setup(
             "pytest-xdist>=3.6",
             # The last transformers with TensorFlow classes: its models need no PyTorch.
             "transformers>=4.57,<4.58",
+            *ONNX,
             *DOCS,
         ],
         "docs": DOCS,
+        "onnx": [*ONNX],
         # Words of Chinese, for whole-word masking.
         "jieba": ["jieba>=0.42,<0.43"],
         # The TPU compiler, whose Python interface moves with each release.

@@ -12,6 +12,8 @@ _HEAD_BYTES = 4096
 _SIGNATURES = {
     "a PNG figure": re.compile(rb"\x89PNG\r\n\x1a\n"),
     "numpy arrays": re.compile(rb"PK\x03\x04"),
+    # Two numbers of a message: the format's version, and the producer's name.
+    "an ONNX model": re.compile(rb"\x08[\x01-\x1f]\x12.[ -~]"),
     "a TensorFlow Lite model": re.compile(rb".{4}TFL3", re.DOTALL),
     # The first token: a message that holds a string, then a score or a kind.
     "a SentencePiece model": re.compile(rb"\n.\n(?:.{2,64}?)[\x15\x18]", re.DOTALL),
@@ -23,6 +25,7 @@ _SUFFIXES = {
     ".json": "JSON",
     ".model": "a vocabulary",
     ".npz": "numpy arrays",
+    ".onnx": "an ONNX model",
     ".png": "a figure",
     ".tflite": "a TensorFlow Lite model",
     ".tfrecord": "records",

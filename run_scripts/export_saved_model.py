@@ -56,6 +56,9 @@ def define_flags() -> None:
         "with the model. For a classifier it adds that output, for clients to use.",
     )
     tflite_flags.define_flags()
+    flags.DEFINE_string(
+        "onnx", "", "ONNX file to write in addition, of any number and length of rows."
+    )
 
 
 def _rows_are_unknown(task_config: TaskConfig | None) -> bool:
@@ -66,7 +69,7 @@ def _rows_are_unknown(task_config: TaskConfig | None) -> bool:
 def main() -> None:
     tflite_flags.check()
     from albert_tf.checkpoints.model_dir import ModelDir
-    from albert_tf.serving import export
+    from albert_tf.serving import export, onnx_file
 
     folder = ModelDir.read(FLAGS.model)
     config = common_flags.model_config(folder.checkpoint)
@@ -79,6 +82,8 @@ def main() -> None:
     )
     if FLAGS.tflite:
         development_set = tflite_flags.prepare(exported, folder)
+    if FLAGS.onnx:
+        onnx_file.check_exportable(exported, FLAGS.onnx)
     version, report = export.export_model(
         exported, FLAGS.export_dir, FLAGS.model_version
     )
@@ -96,6 +101,9 @@ def main() -> None:
     if FLAGS.tflite:
         # Last, so that the SavedModel is complete even if this fails.
         tflite_flags.export(exported, development_set, version)
+    if FLAGS.onnx:
+        differences = onnx_file.export_onnx(exported, FLAGS.onnx)
+        print(f"{FLAGS.onnx}: within {max(differences.values()):.2g} of the model.")
 
 
 if __name__ == "__main__":

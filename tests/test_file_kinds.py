@@ -12,6 +12,7 @@ from albert_tf.files import write_whole
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
 TFLITE = b"\x1c\0\0\0TFL3\0"
+ONNX = b"\x08\x09\x12\x09albert-tf"
 SENTENCEPIECE = b"\n\x0e\n\x05<pad>\x15\0\0\0\0\x18\x03\n\x0e"
 
 
@@ -30,6 +31,7 @@ KINDS = {
     "figure": (PNG + b"1", PNG + b"2"),
     "arrays": (arrays(a=[1]), arrays(b=[2, 3])),
     "tflite": (TFLITE + b"1", TFLITE + b"2"),
+    "onnx": (ONNX + b"1", b"\x08\x08\x12\x07pytorch2"),
     "vocabulary": (SENTENCEPIECE, SENTENCEPIECE + b"more"),
     "report": (as_json(REPORT), as_json({"rows": 4, "name": "x"})),
     "answers": (as_json({"q1": "Paris"}), as_json({"q2": "", "q3": "x"})),

@@ -21,7 +21,7 @@ from albert_tf.model.recomputation import compiled_by_xla
 
 # Added to the logit of a padded position, as in the original: large enough to vanish in
 # the softmax, small enough that a row of padding alone gives no NaN.
-_MASKED_LOGIT = -10_000.0
+MASKED_LOGIT = -10_000.0
 
 
 class FactorizedEmbedding(tf_keras.layers.Layer):
@@ -252,7 +252,7 @@ def _distinct(layers: Sequence[Sequence[TransformerBlock]]) -> list[TransformerB
 def _mask_logits(input_mask: tf.Tensor) -> tf.Tensor:
     """What attention adds to its logits: int32 [B, S] -> float32 [B, 1, 1, S]."""
     visible = tf.cast(input_mask, tf.float32)
-    return (1.0 - visible[:, tf.newaxis, tf.newaxis, :]) * _MASKED_LOGIT
+    return (1.0 - visible[:, tf.newaxis, tf.newaxis, :]) * MASKED_LOGIT
 
 
 def _trace_once(

@@ -21,7 +21,7 @@ from albert_tf.model.precision import policy_scope
 
 # The logit of an option that a question lacks: its probability is exactly 0, and a row
 # of only such options gives no NaN.
-_MISSING_LOGIT = -1e9
+MISSING_LOGIT = -1e9
 
 
 class EncoderWithHeads(tf_keras.Model):
@@ -291,7 +291,7 @@ class MultipleChoiceModel(EncoderWithHeads):
         encoded = self.encoder(flat, training=training, dropout_seed=seed)
         logits = self.head(encoded["pooled_output"], seed)
         present = tf.reduce_any(inputs["input_mask"] > 0, axis=-1)
-        logits = tf.where(present, tf.reshape(logits, shape[:2]), _MISSING_LOGIT)
+        logits = tf.where(present, tf.reshape(logits, shape[:2]), MISSING_LOGIT)
         return {"logits": tf.ensure_shape(logits, inputs["input_ids"].shape[:2])}
 
     def get_config(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""SavedModels and TensorFlow Lite models for servers."""
+"""SavedModels, TensorFlow Lite models and ONNX files for servers."""

@@ -83,6 +83,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tflite_options",
         "tflite_eval_data",
         "quantize",
+        "onnx",
         "cache_dir",
         "select_by",
     ),

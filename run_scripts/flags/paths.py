@@ -46,7 +46,7 @@ DATA_FOLDERS = ("data_dir",)
 # `--init_checkpoint`, so that messages name it by the first one.
 MODELS = ("checkpoints", "from", "model", "models", "init_checkpoint")
 # Files to write; of a prefix those that begin with it.
-OUTPUT_FILES = ("model_prefix", "output_file", "tflite")
+OUTPUT_FILES = ("model_prefix", "output_file", "tflite", "onnx")
 # Folders that get files whose names are the command's choice.
 OUTPUT_FOLDERS = ("export_dir", "output_dir", "to")
 # Folders of files that no user names: they may be anywhere.
@@ -173,8 +173,9 @@ def _output_files(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     for value in _given(values, "model_prefix"):
         for suffix in (".model", ".vocab"):
             yield "model_prefix", Path(value + suffix)
-    for value in _given(values, "tflite"):
-        yield "tflite", Path(value)
+    for name in ("tflite", "onnx"):
+        for value in _given(values, name):
+            yield name, Path(value)
 
 
 def _check_files(

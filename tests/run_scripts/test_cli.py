@@ -207,6 +207,11 @@ EXPORT_ERRORS = {
     "no checkpoint": (["--model=no"], 1, ["'no'"]),
     "no flags": (None, 2, ["model"]),
     "in use": (["--export_dir=served", "--model_version=7"], 1, ["served/7 is in use"]),
+    "no ONNX in bfloat16": (
+        ["--onnx=toy.onnx", "--precision=bfloat16"],
+        1,
+        ["ONNX file are float32", "leave out --precision"],
+    ),
     "no vocabulary": (["--text_signature"], 1, ["holds no vocabulary"]),
     "other shape": (
         ["--albert_config_file=tiny.json"],

@@ -104,9 +104,11 @@ def test_a_hugging_face_folder_is_exported_as_it_is(models, tmp_path):
         "export_saved_model.py",
         f"--model={models}/theirs",
         f"--export_dir={tmp_path}",
+        "--onnx=toy.onnx",
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
+    assert "\ntoy.onnx: within " in done.stdout and (tmp_path / "toy.onnx").is_file()
     some = formats.read_weights(tmp_path / "1").weights
     others = formats.read_weights(models / "released").weights
     assert_same_weights(some, {n: others[n] for n in others if n.startswith("bert/")})

@@ -168,6 +168,7 @@ ALLOWED = {
     "use": {"do_train": False, "init_checkpoint": "D", "output_dir": "D"},
     "use the best": {"do_train": False, "init_checkpoint": "D/best", "output_dir": "D"},
     "export below": {"model": "D", "export_dir": "D/served", "tflite": "D/x.tflite"},
+    "onnx below": {"model": "D", "export_dir": "D/served", "onnx": "D/x.onnx"},
     "convert below": {"from": "D", "to": "D/hf"},
     "ensemble beside": {"models": ["out", "D"], "output_dir": "."},
     "standard input": {"context": "-"},

@@ -1,0 +1,165 @@
+"""The tasks' outputs as ONNX graphs: what the task's `answer` gives, texts left out.
+
+Letters in shapes: B rows or questions, C options, S tokens, H hidden, L labels.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from albert_tf.model.heads import MISSING_LOGIT, PooledHead
+from albert_tf.serving import onnx_spans
+from albert_tf.serving.base import IDS, ServedModel
+from albert_tf.serving.classification import ServedClassifier, ServedRegression
+from albert_tf.serving.encoder import ServedEncoder
+from albert_tf.serving.multiple_choice import ServedMultipleChoice
+from albert_tf.serving.onnx_encoder import (
+    checked_ids,
+    checked_mask,
+    encode,
+    pool,
+    project_rows,
+)
+from albert_tf.serving.onnx_graph import Graph
+from albert_tf.serving.squad import ServedSquad
+
+Batch: TypeAlias = dict[str, str]
+Answers: TypeAlias = dict[str, str]
+
+
+class _Output(NamedTuple):
+    """Type and sizes of an output; a size with a name is free."""
+
+    dtype: type
+    dims: tuple[int | str, ...]
+
+
+def answer_graph(served: ServedModel) -> Graph:
+    """Builds the graph of a model: its inputs, all that `answer` does, its outputs."""
+    graph = Graph()
+    options = ["options"] * (served.ids_rank - 2)
+    dims = ["batch", *options, "length"]
+    inputs = {name: graph.input(name, dims) for name in IDS}
+    batch = checked_ids(graph, inputs)
+    batch["input_mask"] = checked_mask(graph, batch["input_mask"])
+    answers = _answer(graph, served, batch)
+    known = _outputs(served)
+    for name, value in answers.items():
+        graph.output(name, value, *known[name])
+    return graph
+
+
+def _answer(graph: Graph, served: ServedModel, batch: Batch) -> Answers:
+    match served:
+        case ServedClassifier():
+            return _classify(graph, served, batch)
+        case ServedRegression():
+            logits = _pooled_logits(graph, served, batch)
+            return {"values": graph.add("Squeeze", logits, graph.constant([1]))}
+        case ServedMultipleChoice():
+            return _choose(graph, served, batch)
+        case ServedSquad():
+            return onnx_spans.find_spans(graph, served, batch)
+        case ServedEncoder():
+            return _embed(graph, served, batch)
+    raise TypeError(f"No ONNX graph is known for {type(served).__name__}.")
+
+
+def _outputs(served: ServedModel) -> dict[str, _Output]:
+    """The types of all outputs that a model may have."""
+    spans = _Output(np.float32, ("batch", "spans"))
+    places, number = spans._replace(dtype=np.int32), _Output(np.float32, ("batch",))
+    vector = _Output(np.float32, ("batch", served.config.hidden_size))
+    dims = {ServedSquad: "spans", ServedMultipleChoice: "options"}
+    classes = dims.get(type(served), "labels")
+    return {
+        "probabilities": _Output(np.float32, ("batch", classes)),
+        "threshold": number,
+        "values": number,
+        "choice": number._replace(dtype=np.int32),
+        "span_starts": places,
+        "span_ends": places,
+        "span_scores": spans,
+        "null_scores": number,
+        "answered": number._replace(dtype=np.bool_),
+        "pooled_output": vector,
+        "mean_output": vector,
+        "sequence_output": vector._replace(
+            dims=("batch", "length", served.config.hidden_size)
+        ),
+    }
+
+
+def _pooled_logits(
+    graph: Graph, served: ServedModel, batch: Batch, rows: str = "batch"
+) -> str:
+    """Adds encoder, pooler and head: [B, S] -> [B, L]."""
+    encoder = served.model.encoder
+    pooled = pool(graph, encoder, encode(graph, encoder, batch, rows))
+    head: PooledHead = served.model.head
+    return project_rows(graph, pooled, head.output_weights, head.output_bias)
+
+
+def _classify(graph: Graph, served: ServedClassifier, batch: Batch) -> Answers:
+    logits = _pooled_logits(graph, served, batch)
+    answers = {"probabilities": graph.add("Softmax", logits, axis=-1)}
+    threshold = served.task_config.threshold
+    if threshold is not None:
+        rows = graph.add("Shape", batch["input_ids"], start=0, end=1)
+        value = graph.constant([threshold], np.float32)
+        answers["threshold"] = graph.add("Expand", value, rows)
+    return answers
+
+
+def _choose(graph: Graph, served: ServedMultipleChoice, batch: Batch) -> Answers:
+    """Every option becomes a row, [B C, S]."""
+    zero = graph.constant(0)
+    shape = graph.add("Shape", batch["input_ids"], start=0, end=2)
+    length = graph.add("Shape", batch["input_ids"], start=2, end=3)
+    rows = graph.add("ReduceProd", shape, keepdims=1)
+    flat = graph.add("Concat", rows, length, axis=0)
+    options = {
+        name: graph.add("Reshape", values, flat, allowzero=1)
+        for name, values in batch.items()
+    }
+    logits = _pooled_logits(graph, served, options, rows="rows")
+    logits = graph.add("Reshape", logits, shape, allowzero=1)
+
+    tokens = graph.add(
+        "ReduceSum", batch["input_mask"], graph.constant([2]), keepdims=0
+    )
+    present = graph.add("Greater", tokens, zero)
+    logits = graph.add(
+        "Where", present, logits, graph.constant(MISSING_LOGIT, np.float32)
+    )
+    # Adds 0, unless all options of a question are missing.
+    count = graph.add("ReduceSum", tokens, graph.constant([1]), keepdims=1)
+    is_empty = graph.cast(graph.add("Equal", count, zero), np.int64)
+    nothing = graph.add(
+        "Gather",
+        graph.constant([0], np.float32),
+        is_empty,
+        name="questions_must_have_an_option_that_the_mask_shows",
+    )
+    logits = graph.add("Add", logits, nothing)
+    choice = graph.add("ArgMax", logits, axis=1, keepdims=0)
+    return {
+        "probabilities": graph.add("Softmax", logits, axis=-1),
+        "choice": graph.cast(choice, np.int32),
+    }
+
+
+def _embed(graph: Graph, served: ServedEncoder, batch: Batch) -> Answers:
+    encoder = served.model.encoder
+    sequence = encode(graph, encoder, batch)
+    mask = graph.cast(batch["input_mask"], np.float32)
+    mask = graph.add("Unsqueeze", mask, graph.constant([2]))
+    tokens = graph.constant([1])
+    total = graph.add("ReduceSum", graph.add("Mul", sequence, mask), tokens, keepdims=0)
+    count = graph.add("ReduceSum", mask, tokens, keepdims=0)
+    count = graph.add("Max", count, graph.constant(1, np.float32))
+    return {
+        "pooled_output": pool(graph, encoder, sequence),
+        "sequence_output": sequence,
+        "mean_output": graph.add("Div", total, count),
+    }
