@@ -155,11 +155,13 @@ def _embed(graph: Graph, served: ServedEncoder, batch: Batch) -> Answers:
     mask = graph.cast(batch["input_mask"], np.float32)
     mask = graph.add("Unsqueeze", mask, graph.constant([2]))
     tokens = graph.constant([1])
-    total = graph.add("ReduceSum", graph.add("Mul", sequence, mask), tokens, keepdims=0)
+    visible = graph.add("Mul", sequence, mask)
+    total = graph.add("ReduceSum", visible, tokens, keepdims=0)
     count = graph.add("ReduceSum", mask, tokens, keepdims=0)
     count = graph.add("Max", count, graph.constant(1, np.float32))
     return {
         "pooled_output": pool(graph, encoder, sequence),
-        "sequence_output": sequence,
+        # 0 at padding, as the model has it.
+        "sequence_output": visible,
         "mean_output": graph.add("Div", total, count),
     }
