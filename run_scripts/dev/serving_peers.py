@@ -16,7 +16,6 @@ import numpy as np
 
 from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.convert import Conversion, convert
-from albert_tf.serving import tflite
 from albert_tf.serving.export import ExportedModel
 from dev.serving_contestant import PEERS, Contestant, reads_texts
 from dev.serving_requests import Batch
@@ -133,7 +132,7 @@ def make_peers(
 def _reason(error: ImportError) -> str:
     module = error.name or str(error)
     if module.startswith("albert_tf."):
-        return f"there is no {module}"
+        return f"{module} is missing or of another version"
     return f"{module} is not installed (extra `peers`)"
 
 
@@ -158,12 +157,15 @@ def _forms(bfloat16: bool) -> tuple[tuple[str, str, str, Any], ...]:
 def _tflite(source: Source, library: str, form: str) -> Contestant:
     from ai_edge_litert.interpreter import Interpreter
 
+    from albert_tf.serving.tflite import TfliteSettings, export_tflite
+
     if source.is_bfloat16:
         raise UnavailableError("its files are of float32 and int8")
+    quantize = "dynamic" if form == "int8" else "none"
     runners = {}
     for length in source.lengths:
         path = source.folder / f"{form}_{length}.tflite"
-        _write_tflite(source.float32, path, length, form)
+        export_tflite(source.float32, path, TfliteSettings(length, quantize))
         interpreter = Interpreter(str(path), num_threads=source.threads)
         runners[length] = interpreter.get_signature_runner()
 
@@ -172,16 +174,6 @@ def _tflite(source: Source, library: str, form: str) -> Contestant:
         return runner(**batch)["probabilities"]
 
     return Contestant(library, form, ids, lengths=source.lengths)
-
-
-def _write_tflite(exported: ExportedModel, path: Path, length: int, form: str) -> None:
-    if hasattr(tflite, "TfliteSettings"):
-        quantize = "dynamic" if form == "int8" else "none"
-        tflite.export_tflite(exported, path, tflite.TfliteSettings(length, quantize))
-    elif form == "int8":
-        raise UnavailableError("albert_tf.serving.tflite writes no such files")
-    else:
-        tflite.export_tflite(exported, path, length)
 
 
 # -- ONNX files
@@ -224,8 +216,14 @@ def _openvino(source: Source, library: str, form: str) -> Contestant:
             "INFERENCE_PRECISION_HINT": "bf16" if source.is_bfloat16 else "f32",
         },
     )
-    types = {each.any_name: each.element_type.to_dtype() for each in compiled.inputs}
-    output = _output([each.any_name for each in compiled.outputs])
+    # Each has its name in the file and may have others.
+    known = {*_INPUT_NAMES, *_INPUT_NAMES.values()}
+    types = {
+        name: each.element_type.to_dtype()
+        for each in compiled.inputs
+        for name in each.names & known
+    }
+    output = _output({name for each in compiled.outputs for name in each.names})
     of_thread = threading.local()
 
     def ids(batch):
@@ -245,7 +243,7 @@ def _feeds(batch: Batch, types: dict[str, Any]) -> dict[str, np.ndarray]:
     }
 
 
-def _output(names: list[str]) -> str:
+def _output(names: Collection[str]) -> str:
     return "probabilities" if "probabilities" in names else "logits"
 
 
