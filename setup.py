@@ -84,6 +84,14 @@ setup(
         ],
         "docs": DOCS,
         "onnx": [*ONNX],
+        # Runtimes that benchmark.py serving measures beside TensorFlow. The last
+        # transformers with TensorFlow classes has this ALBERT in PyTorch as well.
+        "peers": [
+            *ONNX,
+            "openvino>=2025.0",
+            "torch>=2.6",
+            "transformers>=4.57,<4.58",
+        ],
         # Words of Chinese, for whole-word masking.
         "jieba": ["jieba>=0.42,<0.43"],
         # The TPU compiler, whose Python interface moves with each release.

@@ -13,7 +13,8 @@ r"""Measures speed and memory of one part of the pipeline.
 with one process and with several, and sentencepiece's speed on the same text.
 `train`: steps and rows per second, share of the machine's speed of matrix products, and
 memory, for every combination of configurations, precisions and batch sizes.
-`serving`: time of a request to an exported model, and of its matrix products alone.
+`serving`: time of requests to an exported model, beside the same weights in other
+runtimes, and what clients wait that send texts at the same time.
 `classifier`: time of an epoch of fine-tuning, with batches padded to their longest row
 and to --max_seq_length.
 """

@@ -22,6 +22,8 @@ PAIR_OBJECTIVES = {
 # The purpose of a random generator, a part of its key.
 ROWS, ASSIGNMENT, SHUFFLE = range(3)
 
+_MOST_DUPLICATES = 1_000_000
+
 
 @dataclass(frozen=True)
 class PretrainingDataConfig:
@@ -59,9 +61,11 @@ class PretrainingDataConfig:
                 "short_seq_prob is a share of the rows, from 0 to 1, e.g. 0.1. "
                 f"Received {self.short_seq_prob}."
             )
-        if self.dupe_factor < 1:
+        # Pairs times duplicates are counted in 64 bits.
+        if not 1 <= self.dupe_factor <= _MOST_DUPLICATES:
             raise ValueError(
-                f"dupe_factor must be at least 1. Received {self.dupe_factor}."
+                f"dupe_factor must be from 1 to {_MOST_DUPLICATES:,}. "
+                f"Received {self.dupe_factor}."
             )
         if not 0 <= self.random_seed < 2**63:
             raise ValueError(

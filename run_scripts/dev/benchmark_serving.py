@@ -1,18 +1,21 @@
-"""Measures the time of a request to an exported model, and of its matrix products.
+"""Measures requests to an exported model, beside the same weights in other runtimes.
 
     python run_scripts/benchmark.py serving --spm_model_file=english.model \
         --albert_config_file=configs/albert_base.json
 
-The model has random weights. All are timed in turn in one process: the signatures `ids`
-and `text` for one text, and for 16 of mixed lengths; the model called eagerly and in a
-`tf.function`; and the encoder's products of matrices alone.
+The model has random weights. Single requests are timed in turn in one process; then
+clients send texts at the same time. `serving_models.py` has the model,
+`serving_peers.py` the other runtimes, `serving_requests.py` the texts and
+`serving_load.py` the clients.
 """
 
 import json
+import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,146 +23,276 @@ from absl import flags
 
 from albert_tf.config import AlbertConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
+from dev import serving_load, serving_requests
+from dev.serving_contestant import PEERS, Contestant
 from flags import common_flags, data_flags
 
 FLAGS = flags.FLAGS
 
-_WORDS = "the house by the river was sold to a man from the north who had a dog and one"
-_MIXED_LENGTHS = (4, 60, 9, 24, 120, 7, 33, 15, 80, 12, 5, 48, 20, 28, 10, 100)
+_LONG_ROW = 128
+_MANY_ROWS = (16, 62)
+_ONE_BY_ONE = "one by one"
+# Requests of one row are timed so many times as often as those of 16.
+_FEWER = 5
+# Distinct texts that clients send.
+_TEXTS = 64
+# Seconds in which threads of one runtime stop waiting for work, before another's turn.
+_SETTLE = 0.005
+# Name of a contestant -> a number.
+Row = dict[str, float]
 
 
 def define_flags() -> None:
-    """Defines the flags of the model and of the repetitions."""
+    """Defines the flags of the model, the requests and the clients."""
     common_flags.define_config_file_flag()
     common_flags.define_config_override_flag()
     common_flags.define_tokenizer_flags()
-    flags.DEFINE_integer("tokens", 20, "Tokens of the one text, special ones included.")
-    data_flags.define_repeats_flag(50, "Times that each request is timed.")
     common_flags.define_precision_flag()
+    common_flags.define_random_seed_flag("Seed of texts, ids and pauses.")
+    flags.DEFINE_integer(
+        "tokens", 20, "Tokens of the shorter row, special ones included.", lower_bound=3
+    )
+    data_flags.define_repeats_flag(
+        50, "Times that a request of one row is timed; others: a fifth."
+    )
+    flags.DEFINE_integer(
+        "threads", 0, "Threads of every runtime. 0: as many as cores.", lower_bound=0
+    )
+    flags.DEFINE_list(
+        "peers",
+        [*PEERS],
+        "Runtimes that are measured beside TensorFlow. Empty: none.",
+    )
+    flags.DEFINE_list("clients", ["1", "4", "16"], "Clients that send at a time.")
+    flags.DEFINE_integer(
+        "requests",
+        400,
+        "Requests of all clients, for each row of the table. 0: no clients.",
+        lower_bound=0,
+    )
+    flags.DEFINE_float(
+        "load",
+        0.6,
+        "Requests that paced clients send, as a share of the most that a runtime can "
+        "answer.",
+        lower_bound=0.01,
+        upper_bound=1.0,
+    )
 
 
 def main() -> None:
-    """Prints a table and a line of JSON."""
-    import tensorflow as tf
-
-    from albert_tf.checkpoints.load import weights_checkpoint
-    from albert_tf.model.heads import ClassificationModel
-    from albert_tf.serving import export
-    from albert_tf.task_config import Classification
-
+    """Prints tables and a line of JSON."""
+    clients = _check_flags()
     config = AlbertConfig.from_json(FLAGS.albert_config_file)
     config = config.override(FLAGS.config_override)
-    tokenizer = common_flags.make_tokenizer()
-    task_config = Classification(
-        "custom", ["no", "yes"], max_seq_length=config.max_position_embeddings
-    )
-    model = ClassificationModel(config, num_outputs=2, seed=1)
-    with tempfile.TemporaryDirectory() as folder:
-        prefix = f"{folder}/model.ckpt-1"
-        weights_checkpoint(model).write(prefix)
-        exported = export.ExportedModel(
-            config, prefix, task_config, tokenizer, precision=FLAGS.precision
+    longest = max(_LONG_ROW, FLAGS.tokens)
+    if config.max_position_embeddings < longest:
+        raise flags.Error(
+            f"Requests have up to {longest} tokens, the model reads "
+            f"{config.max_position_embeddings}: name another --albert_config_file."
         )
-        version, _ = export.export_model(exported, f"{folder}/served")
-        signatures = tf.saved_model.load(str(version)).signatures
-        one = _text_of(tokenizer, FLAGS.tokens - 2)
-        many = [_text_of(tokenizer, length) for length in _MIXED_LENGTHS]
-        graph = tf.function(model)
-        batch = _ids(tokenizer, [one])
-        todo = {
-            "text": lambda: signatures["text"](text=tf.constant([one])),
-            "ids": lambda: signatures["ids"](**batch),
-            "products": _products(config, FLAGS.tokens, FLAGS.precision),
-            "model in a tf.function": lambda: graph(batch),
-            "model called eagerly": lambda: model(batch),
-            "text, 16 of 4 to 120": lambda: signatures["text"](text=tf.constant(many)),
-            "text, 16 one by one": lambda: [
-                signatures["text"](text=tf.constant([each])) for each in many
-            ],
-        }
-        report = _time_in_turns(todo)
-    report["text / ids"] = report["text"] / report["ids"]
-    report["ids / products"] = report["ids"] / report["products"]
-    for name, value in report.items():
-        unit = "" if "/" in name else " ms"
-        print(f"{name:26} {value:8.2f}{unit}")
+    with tempfile.TemporaryDirectory() as folder:
+        report = _measure(Path(folder), config, common_flags.make_tokenizer(), clients)
     print(json.dumps(report))
 
 
-def _text_of(tokenizer: AlbertTokenizer, tokens: int) -> str:
-    """A text of so many tokens."""
-    words = _WORDS.split()
-    text, count = [], 0
-    while len(tokenizer.encode(" ".join(text))) < tokens:
-        text.append(words[count % len(words)])
-        count += 1
-    return " ".join(text)
+def _check_flags() -> list[int]:
+    """Returns the numbers of clients."""
+    unknown = set(FLAGS.peers) - {*PEERS}
+    if unknown:
+        raise flags.Error(
+            f"--peers are of {', '.join(PEERS)}. Received {', '.join(sorted(unknown))}."
+        )
+    if not all(number.isdecimal() and int(number) for number in FLAGS.clients):
+        raise flags.Error(
+            "--clients are numbers of clients, such as 1,4,16. Received "
+            f"{','.join(FLAGS.clients)}."
+        )
+    return [int(number) for number in FLAGS.clients]
 
 
-def _ids(tokenizer: AlbertTokenizer, texts: Sequence[str]) -> dict[str, Any]:
-    """A batch of texts, int32 [B, S]."""
+def _measure(
+    folder: Path, config: AlbertConfig, tokenizer: AlbertTokenizer, clients: list[int]
+) -> dict[str, Any]:
+    """Measures and prints everything; returns it in JSON values."""
     import tensorflow as tf
 
-    rows = [[tokenizer.cls_id, *tokenizer.encode(t), tokenizer.sep_id] for t in texts]
-    ids = tf.ragged.constant(rows, tf.int32).to_tensor()
+    from dev import serving_models, serving_peers
+
+    if FLAGS.threads:
+        tf.config.threading.set_intra_op_parallelism_threads(FLAGS.threads)
+        tf.config.threading.set_inter_op_parallelism_threads(FLAGS.threads)
+    threads = FLAGS.threads or os.cpu_count() or 1
+    exported = serving_models.write_model(
+        folder / "model", config, tokenizer, FLAGS.precision
+    )
+    ours = serving_models.SavedModel(exported, folder / "served")
+    lengths = (FLAGS.tokens, _LONG_ROW)
+    source = serving_peers.Source(exported, folder, threads, lengths)
+    peers, missing = serving_peers.make_peers(source, FLAGS.peers)
+    for name, reason in missing.items():
+        print(f"Without {name}: {reason}.", flush=True)
+    contestants = [ours.contestant, *peers]
+    rng = np.random.default_rng(FLAGS.random_seed)
+    requests = _requests(tokenizer, rng)
+    differences = _differences(contestants, requests)
+    single = _time_single(contestants, requests)
+    print(f"\nMilliseconds, and times ours: {FLAGS.precision}, {threads} threads")
+    print(_single_table(single, differences), flush=True)
+    batch = requests[f"1 x {FLAGS.tokens}"]
+    text = serving_requests.text_of(tokenizer, FLAGS.tokens, rng)
+    parts = time_in_turns(
+        {
+            "signature ids": ours.contestant.request(batch),
+            "signature text": ours.contestant.request([text]),
+            **serving_models.parts(exported, batch),
+        },
+        FLAGS.repeats,
+    )
+    print(f"\nMilliseconds of a row of {FLAGS.tokens} tokens")
+    for name, value in parts.items():
+        print(f"{name:40} {value:8.2f}")
+    server = []
+    if FLAGS.requests:
+        forms = {each.name: each.texts for each in _fastest(contestants, single)}
+        forms["SavedModel, batched"] = ours.batched()
+        texts = serving_requests.even_texts(tokenizer, _TEXTS, rng)
+        server = _serve(forms, texts, clients)
     return {
-        "input_ids": ids,
-        "input_mask": tf.ones_like(ids),
-        "segment_ids": tf.zeros_like(ids),
+        "precision": FLAGS.precision,
+        "threads": threads,
+        "missing": missing,
+        "largest_differences": differences,
+        "single_ms": single,
+        "parts_ms": parts,
+        "server": server,
     }
 
 
-def _products(config: AlbertConfig, tokens: int, precision: str) -> Callable[[], Any]:
-    """A function that computes only the encoder's products of one row, in sequence."""
-    import tensorflow as tf
-
-    def matrix(*shape):
-        values = tf.random.stateless_normal(shape, [1, 2], stddev=0.02)
-        return tf.Variable(tf.cast(values, precision))
-
-    hidden, inner = config.hidden_size, config.intermediate_size
-    heads = config.num_attention_heads
-    square, up, down = (
-        matrix(hidden, hidden),
-        matrix(hidden, inner),
-        matrix(inner, hidden),
-    )
-    row = matrix(tokens, hidden)
-
-    @tf.function
-    def products():
-        values = tf.identity(row)
-        for _ in range(config.num_hidden_layers * config.inner_group_num):
-            query, key, value = (tf.matmul(values, square) for _ in range(3))
-            shape = [heads, tokens, hidden // heads]
-            query, key, value = (tf.reshape(v, shape) for v in (query, key, value))
-            pairs = tf.matmul(query, key, transpose_b=True)
-            values = tf.reshape(tf.matmul(pairs, value), [tokens, hidden])
-            values = tf.matmul(values, square)
-            values = tf.matmul(tf.matmul(values, up), down)
-        return values
-
-    return products
+# -- single requests
 
 
-def _time_in_turns(todo: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """Name -> median milliseconds."""
-    times = {name: [] for name in todo}
-    for _ in range(3):
+def _requests(
+    tokenizer: AlbertTokenizer, rng: np.random.Generator
+) -> dict[str, serving_requests.Batch | list[str]]:
+    """Name -> a batch of ids, or texts."""
+    shapes = ((1, FLAGS.tokens), (1, _LONG_ROW), _MANY_ROWS)
+    batches = {
+        f"{rows} x {length}": serving_requests.random_ids(tokenizer, rows, length, rng)
+        for rows, length in shapes
+    }
+    return {**batches, "16 texts": serving_requests.mixed_texts(tokenizer, rng)}
+
+
+def _differences(contestants: Sequence[Contestant], requests: Mapping) -> Row:
+    """Largest difference of a probability from the first contestant's."""
+    largest = {each.name: 0.0 for each in contestants}
+    for content in requests.values():
+        sent = {each.name: each.request(content) for each in contestants}
+        answers = {name: ask() for name, ask in sent.items() if ask}
+        expected = answers[contestants[0].name]
+        for name, answer in answers.items():
+            difference = float(np.abs(answer - expected).max())
+            largest[name] = max(largest[name], difference)
+    return largest
+
+
+def _time_single(
+    contestants: Sequence[Contestant], requests: Mapping
+) -> dict[str, Row]:
+    """Request -> contestant -> median milliseconds."""
+    medians = {}
+    for name, content in requests.items():
+        is_one_row = name.startswith("1 x ")
+        repeats = FLAGS.repeats if is_one_row else -(-FLAGS.repeats // _FEWER)
+        sent = {each.name: each.request(content) for each in contestants}
+        todo = {key: ask for key, ask in sent.items() if ask}
+        medians[name] = time_in_turns(todo, repeats)
+        if isinstance(content, list):
+            todo = {
+                each.name: _one_by_one(each.texts, content)
+                for each in contestants
+                if each.texts
+            }
+            medians[_ONE_BY_ONE] = time_in_turns(todo, repeats)
+    return medians
+
+
+def _one_by_one(
+    answer: serving_load.Answer, texts: Sequence[str]
+) -> Callable[[], list[np.ndarray]]:
+    return lambda: [answer([text]) for text in texts]
+
+
+def time_in_turns(todo: Mapping[str, Callable[[], Any]], repeats: int) -> Row:
+    """Name -> median milliseconds of a function, after two calls."""
+    times: dict[str, list[float]] = {name: [] for name in todo}
+    for _ in range(2):
         for function in todo.values():
             function()
-    for _ in range(FLAGS.repeats):
+    for _ in range(repeats):
         for name, function in todo.items():
+            time.sleep(_SETTLE)
             began = time.perf_counter()
-            result = function()
-            _wait(result)
+            function()
             times[name].append(time.perf_counter() - began)
     return {name: 1e3 * statistics.median(values) for name, values in times.items()}
 
 
-def _wait(result: Any) -> None:
-    """Returns once the tensors are computed."""
-    import tensorflow as tf
+def _single_table(single: Mapping[str, Row], differences: Row) -> str:
+    """A line a contestant, a column a request; the first contestant is ours."""
+    lines = [
+        f"{'':40}" + "".join(f"{name:>18}" for name in single) + f"{'differs':>10}"
+    ]
+    ours = next(iter(differences))
+    for name, difference in differences.items():
+        cells = [
+            f"{row[name]:11.1f} {row[name] / row[ours]:5.2f}x" if name in row else ""
+            for row in single.values()
+        ]
+        lines.append(f"{name:40}" + "".join(f"{cell:>18}" for cell in cells))
+        lines[-1] += f"{difference:10.1e}"
+    return "\n".join(lines)
 
-    for tensor in tf.nest.flatten(result):
-        np.asarray(tensor[0] if tensor.shape.rank else tensor)
+
+# -- a server's view
+
+
+def _fastest(
+    contestants: Sequence[Contestant], single: Mapping[str, Row]
+) -> list[Contestant]:
+    """Takes the fastest form of each library that reads texts."""
+    times = single[_ONE_BY_ONE]
+    best: dict[str, Contestant] = {}
+    for each in contestants:
+        known = best.get(each.library)
+        if each.texts and (not known or times[each.name] < times[known.name]):
+            best[each.library] = each
+    return [*best.values()]
+
+
+def _serve(
+    forms: Mapping[str, serving_load.Answer], texts: Sequence[str], clients: list[int]
+) -> list[dict[str, Any]]:
+    """A row for each number of clients and each form, printed as it is measured."""
+    print(f"\nClients that send texts of 4 to 120 tokens, paced to {FLAGS.load:.0%}")
+    titles = ("p50 ms", "p99 ms", "p99 / p50", "load", "rows/s")
+    print(f"{'clients':>7} {'':40}" + "".join(f"{title:>10}" for title in titles))
+    alone = {
+        name: serving_load.send_alone(answer, texts) for name, answer in forms.items()
+    }
+    rows = []
+    for number in clients:
+        load = serving_load.Load(number, FLAGS.requests, FLAGS.load, FLAGS.random_seed)
+        for name, answer in forms.items():
+            row = load.measure(answer, texts, alone[name])
+            print(
+                f"{number:7} {name:40}{row['p50_ms']:10.1f}{row['p99_ms']:10.1f}"
+                f"{row['p99 / p50']:10.2f}{row['load']:10.0%}"
+                f"{row['rows_per_second']:10.1f}",
+                flush=True,
+            )
+            rows.append({"clients": number, "form": name, **row})
+    worst = max(row["largest_difference"] for row in rows)
+    print(f"Answers differ by at most {worst:.1e} from those to the same texts alone.")
+    return rows

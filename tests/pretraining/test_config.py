@@ -14,7 +14,8 @@ from data_prep.pretraining.masking import MaskingConfig
     [
         ({"max_seq_length": 4}, "max_seq_length must be at least 5.* Received 4"),
         ({"short_seq_prob": 10}, "short_seq_prob .* Received 10"),
-        ({"dupe_factor": 0}, "dupe_factor must be at least 1. Received 0"),
+        ({"dupe_factor": 0}, "dupe_factor must be from 1 to 1,000,000. Received 0"),
+        ({"dupe_factor": 2**63}, "Received 9223372036854775808"),
         ({"random_seed": -1}, "random_seed .* Received -1"),
         ({"pair_objective": "spo"}, "pair_objective must be one of .*'spo'"),
     ],

@@ -101,7 +101,7 @@ def test_the_script_writes_the_same_bytes_in_any_process(
         (
             ["--dupe_factor=0", "--vocab_file=v", "--output_file=x", "--input_file=a"],
             1,
-            "dupe_factor must be at least 1",
+            "dupe_factor must be from 1",
         ),
         (
             ["--num_workers=0", "--vocab_file=v", "--output_file=x", "--input_file=a"],

@@ -20,8 +20,9 @@ HELPED = sorted(
 
 # Flags with texts and lists that name no file or folder.
 NOT_PATHS = {
-    *("batch_sizes", "config_override", "extra_symbol", "gcp_project", "inputs"),
-    *("label_column", "language", "model_name", "precisions", "question"),
+    *("batch_sizes", "clients", "config_override", "extra_symbol", "gcp_project"),
+    *("inputs", "label_column", "language", "model_name", "peers", "precisions"),
+    *("question",),
     *("rematerializations", "select_by", "server", "shard_range", "signature"),
     *("text_column", "text_pair_column", "topology", "tpu", "tpu_zone"),
 }
