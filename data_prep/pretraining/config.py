@@ -23,6 +23,7 @@ PAIR_OBJECTIVES = {
 ROWS, ASSIGNMENT, SHUFFLE = range(3)
 
 _MOST_DUPLICATES = 1_000_000
+_LONGEST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ class PretrainingDataConfig:
 
     def __post_init__(self):
         smallest = packing.SPECIAL_TOKENS_OF_PAIR + 2
-        if self.max_seq_length < smallest:
+        if not smallest <= self.max_seq_length <= _LONGEST:
             raise ValueError(
-                f"max_seq_length must be at least {smallest} ([CLS] a [SEP] b [SEP]). "
-                f"Received {self.max_seq_length}."
+                f"max_seq_length must be from {smallest} ([CLS] a [SEP] b [SEP]) to "
+                f"{_LONGEST:,}. Received {self.max_seq_length}."
             )
         if not 0.0 <= self.short_seq_prob <= 1.0:
             raise ValueError(

@@ -17,6 +17,8 @@ import numpy as np
 # The replacements of a chosen token, and the cumulative shares of all but the last.
 REPLACEMENTS = ("mask", "kept", "random")
 _REPLACEMENT_BOUNDS = (0.8, 0.9)
+# Upper bound of numbers of tokens and words.
+_LARGEST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ class MaskingConfig:
 
     def __post_init__(self):
         for name in ("max_predictions_per_seq", "ngram"):
-            if getattr(self, name) < 1:
+            if not 1 <= getattr(self, name) <= _LARGEST:
                 raise ValueError(
-                    f"{name} must be at least 1. Received {getattr(self, name)}."
+                    f"{name} must be from 1 to {_LARGEST:,}. "
+                    f"Received {getattr(self, name)}."
                 )
         if not 0.0 < self.masked_lm_prob < 1.0:
             raise ValueError(

@@ -12,7 +12,8 @@ from data_prep.pretraining.masking import MaskingConfig
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"max_seq_length": 4}, "max_seq_length must be at least 5.* Received 4"),
+        ({"max_seq_length": 4}, "max_seq_length must be from 5 .* Received 4"),
+        ({"max_seq_length": 2**63}, "to 1,000,000. Received 9223372036854775808"),
         ({"short_seq_prob": 10}, "short_seq_prob .* Received 10"),
         ({"dupe_factor": 0}, "dupe_factor must be from 1 to 1,000,000. Received 0"),
         ({"dupe_factor": 2**63}, "Received 9223372036854775808"),

@@ -202,8 +202,9 @@ def test_the_generator_alone_decides():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ngram": 0}, "ngram must be at least 1. Received 0"),
-        ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be at least 1"),
+        ({"ngram": 0}, "ngram must be from 1 to 1,000,000. Received 0"),
+        ({"ngram": 2**63}, "Received 9223372036854775808"),
+        ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be from 1"),
         ({"masked_lm_prob": 15}, "masked_lm_prob .* Received 15"),
     ],
 )
