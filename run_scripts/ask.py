@@ -64,6 +64,10 @@ def _read_text(name: str) -> str:
         return Path(name).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{name} is not UTF-8 text.") from None
+    except OSError as error:
+        raise ValueError(
+            f"--context={name} cannot be read: {error.strerror}."
+        ) from None
 
 
 if __name__ == "__main__":

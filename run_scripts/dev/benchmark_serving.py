@@ -63,11 +63,13 @@ def define_flags() -> None:
         [*PEERS],
         "Runtimes that are measured beside TensorFlow. Empty: none.",
     )
-    flags.DEFINE_list("clients", ["1", "4", "16"], "Clients that send at a time.")
+    flags.DEFINE_list(
+        "clients", ["1", "4", "16"], "Clients that send at a time. Empty: none."
+    )
     flags.DEFINE_integer(
         "requests",
         400,
-        "Requests of all clients, for each row of the table. 0: no clients.",
+        "Requests of all clients, for each row of the table. 0: none.",
         lower_bound=0,
     )
     flags.DEFINE_float(
@@ -153,7 +155,7 @@ def _measure(
     for name, value in parts.items():
         print(f"{name:40} {value:8.2f}")
     server = []
-    if FLAGS.requests:
+    if FLAGS.requests and clients:
         forms = {each.name: each.texts for each in _fastest(contestants, single)}
         forms["SavedModel, batched"] = ours.batched()
         texts = serving_requests.even_texts(tokenizer, _TEXTS, rng)
