@@ -8,7 +8,7 @@ import tf_keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.dropout import Dropout, Site, block_sites
-from albert_tf.model.inference import TokenRows, attend_rows
+from albert_tf.model.inference import JoinedProjection, TokenRows, attend_rows
 from albert_tf.model.kernels import attend
 from albert_tf.model.layers import Initializer, LayerNorm, Projection
 from albert_tf.model.recomputation import recompute
@@ -88,11 +88,22 @@ class SelfAttention(tf_keras.layers.Layer):
         output = self.dropout(self.output_projection(context), seed, sites.attention)
         return self.layer_norm(hidden + output)
 
-    def infer(self, rows: tf.Tensor, tokens: TokenRows) -> tf.Tensor:
-        """The inference form of `call`: [T, H] -> [T, H]."""
-        parts = (part.infer(rows) for part in (self.query, self.key, self.value))
-        context = attend_rows(*parts, tokens, self._heads)
-        return self.layer_norm.infer(self.output_projection.infer(context) + rows)
+    def join(self) -> JoinedProjection:
+        """Joins query, key and value, for `infer`.
+
+        It copies weights: once is enough for all layers that share them.
+        """
+        parts = (self.query, self.key, self.value)
+        kernels = [tf.cast(part.kernel, self.compute_dtype) for part in parts]
+        biases = [tf.cast(part.bias, self.compute_dtype) for part in parts]
+        return JoinedProjection(tf.concat(kernels, axis=1), tf.concat(biases, axis=0))
+
+    def infer(
+        self, rows: tf.Tensor, tokens: TokenRows, joined: JoinedProjection
+    ) -> tf.Tensor:
+        """The inference form of `call`: [T, H] -> [T, H]; `joined` is `join()`."""
+        context = attend_rows(joined(rows), tokens, self._heads)
+        return self.layer_norm(self.output_projection.infer(context) + rows)
 
 
 class FeedForward(tf_keras.layers.Layer):
@@ -125,7 +136,7 @@ class FeedForward(tf_keras.layers.Layer):
     def infer(self, rows: tf.Tensor) -> tf.Tensor:
         """The inference form of `call`: [T, H] -> [T, H]."""
         output = self.output_projection.infer(self.intermediate.infer(rows))
-        return self.layer_norm.infer(output + rows)
+        return self.layer_norm(output + rows)
 
 
 class TransformerBlock(tf_keras.layers.Layer):
@@ -167,6 +178,8 @@ class TransformerBlock(tf_keras.layers.Layer):
 
         return recompute(apply, hidden) if self._recompute_all else apply(hidden)
 
-    def infer(self, rows: tf.Tensor, tokens: TokenRows) -> tf.Tensor:
-        """The inference form of `call`: [T, H] -> [T, H]."""
-        return self.feed_forward.infer(self.attention.infer(rows, tokens))
+    def infer(
+        self, rows: tf.Tensor, tokens: TokenRows, joined: JoinedProjection
+    ) -> tf.Tensor:
+        """The inference form of `call`, as in `SelfAttention`."""
+        return self.feed_forward.infer(self.attention.infer(rows, tokens, joined))

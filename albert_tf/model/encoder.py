@@ -78,7 +78,7 @@ class FactorizedEmbedding(tf_keras.layers.Layer):
         embedded = tf.gather(self.word_embeddings, ids)
         embedded += tf.gather(self.token_type_embeddings, segments)
         embedded += tf.gather(self.position_embeddings, columns)
-        return self.layer_norm.infer(embedded)
+        return self.layer_norm(embedded)
 
     def _checked_length(self, input_ids: tf.Tensor) -> tf.Tensor:
         """S, once it is known that there are as many positions."""
@@ -213,13 +213,17 @@ class AlbertEncoder(tf_keras.layers.Layer):
         embedded = self.embeddings.infer(
             inputs["input_ids"], inputs["segment_ids"], tokens
         )
-        rows = embedded
+        rows = tf.cast(embedded, self.compute_dtype)
         if self.embedding_projection is not None:
             rows = self.embedding_projection.infer(rows)
         outputs = []
         apply_block = _trace_once(self.blocks, TransformerBlock.infer)
+        attentions = {
+            id(block.attention): block.attention for block in self._applied_blocks()
+        }
+        joined = {key: attention.join() for key, attention in attentions.items()}
         for block in self._applied_blocks():
-            rows = apply_block(block, rows, tokens)
+            rows = apply_block(block, rows, tokens, joined[id(block.attention)])
             outputs.append(rows)
         encoder_outputs = [tokens.pad(output) for output in outputs]
         first = tf.gather(rows, tokens.rows[:, 0])

@@ -6,9 +6,13 @@ each token, [T, H], so that projections, activations and layer normalizations co
 nothing for padding. Only attention needs the sequences, [B, S].
 
 When TensorFlow optimizes a graph for a CPU, it replaces groups of operations by one:
-here a product with its bias, activation or residual, and a layer normalization. It
-does so for `tf.function`s and SavedModels, not for models that are called eagerly, and
-only for exactly these groups: `tests/model/test_inference.py` counts what is fused.
+here a product with its bias and the activation or residual after it. It does so for
+`tf.function`s and SavedModels, not for models that are called eagerly, and only for
+exactly these groups: `tests/model/test_inference.py` counts what is fused.
+
+It can make one operation of a layer normalization as well (`_MklLayerNorm`), from
+`FusedBatchNormV3`. This is avoided: in TensorFlow 2.20 that operation corrupts memory
+when several requests run at the same time, and saved no time that could be measured.
 
 Letters in shapes: B batch, S sequence, T tokens of all sequences, N heads, D width of a
 head.
@@ -19,8 +23,6 @@ from functools import partial
 from typing import NamedTuple
 
 import tensorflow as tf
-
-from albert_tf.model.kernels import LAYER_NORM_EPSILON
 
 # The activations whose inference form is another than that of training.
 FUSED_ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
@@ -74,60 +76,39 @@ class TokenRows(NamedTuple):
         return tf.ensure_shape(padded, [*self.rows.shape, values.shape[1]])
 
 
-def normalize_rows(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
-    """Normalizes each row of a matrix; `kernels.layer_norm` is the form that trains.
+class JoinedProjection(NamedTuple):
+    """Several projections of one input as a single product.
 
-    A batch normalization whose channels are the rows. The number of rows is taken from
-    `x` itself, and is not known before the graph runs: otherwise TensorFlow simplifies
-    the operations first, and then does not recognize them.
-
-    Args:
-      x: float [T, size].
-      gamma: float32 [size].
-      beta: float32 [size].
-    Returns:
-      [T, size], of the dtype of `x`. The statistics are float32.
+    Attributes:
+      kernel: [in, sum of the outputs].
+      bias: [sum of the outputs].
     """
-    count = tf.shape(x)[0]
-    none = tf.constant([], tf.float32)
-    normal = tf.raw_ops.FusedBatchNormV3(
-        x=tf.reshape(x, [1, count, x.shape[1], 1]),
-        scale=tf.fill([count], 1.0),
-        offset=tf.fill([count], 0.0),
-        mean=none,
-        variance=none,
-        epsilon=LAYER_NORM_EPSILON,
-        is_training=True,
-        data_format="NCHW",
-    )[0]
-    normal = tf.reshape(normal, tf.shape(x))
-    return normal * tf.cast(gamma, x.dtype) + tf.cast(beta, x.dtype)
+
+    kernel: tf.Tensor
+    bias: tf.Tensor
+
+    def __call__(self, rows: tf.Tensor) -> tf.Tensor:
+        """[T, in] -> [T, sum of the outputs]."""
+        return tf.nn.bias_add(tf.matmul(rows, self.kernel), self.bias)
 
 
-def attend_rows(
-    query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, tokens: TokenRows, heads: int
-) -> tf.Tensor:
+def attend_rows(joined: tf.Tensor, tokens: TokenRows, heads: int) -> tf.Tensor:
     """Computes softmax attention of every head, each sequence on its own.
 
     Args:
-      query: [T, N * D].
-      key: [T, N * D].
-      value: [T, N * D].
+      joined: [T, 3 * N * D], query, key and value next to each other.
       tokens: where the tokens stand.
       heads: N.
     Returns:
       [T, N * D].
     """
-    width = query.shape[1]
-
-    def split(values: tf.Tensor) -> tf.Tensor:
-        shape = tf.concat([tf.shape(tokens.rows), [heads, width // heads]], axis=0)
-        values = tf.reshape(tokens.spread(values), shape)
-        return tf.transpose(values, [0, 2, 1, 3])
-
-    logits = tf.matmul(split(query), split(key), transpose_b=True)
+    width = joined.shape[1] // 3
+    shape = tf.concat([tf.shape(tokens.rows), [3, heads, width // heads]], axis=0)
+    parts = tf.reshape(tokens.spread(joined), shape)
+    query, key, value = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]), num=3)
+    logits = tf.matmul(query, key, transpose_b=True)
     logits = tf.cast(logits, tf.float32) * (width // heads) ** -0.5
     weights = tf.nn.softmax(logits + tokens.mask_logits)
-    context = tf.matmul(tf.cast(weights, value.dtype), split(value))
+    context = tf.matmul(tf.cast(weights, value.dtype), value)
     context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, width])
     return tokens.collect(context)

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from albert_tf.model.inference import FUSED_ACTIVATIONS, normalize_rows
+from albert_tf.model.inference import FUSED_ACTIVATIONS
 from albert_tf.model.kernels import gelu, layer_norm
 from albert_tf.model.recomputation import compiled_by_xla
 
@@ -131,7 +131,3 @@ class LayerNorm(tf_keras.layers.Layer):
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """[..., size] -> the same shape and dtype."""
         return layer_norm(inputs, tf.identity(self.gamma), tf.identity(self.beta))
-
-    def infer(self, rows: tf.Tensor) -> tf.Tensor:
-        """The inference form of `call`: [T, size] -> the same shape and dtype."""
-        return normalize_rows(rows, self.gamma, self.beta)

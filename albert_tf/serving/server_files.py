@@ -13,8 +13,8 @@ from albert_tf.serving.base import ServedModel
 
 WARMUP_FILE = "tf_serving_warmup_requests"
 BATCHING_FILE = "batching_parameters.txt"
-# Numbers of rows that a server may join requests to.
-_ALLOWED_BATCH_SIZES = (1, 2, 4, 8, 16, 32)
+# Most rows that a server joins to one request.
+_MAX_BATCH_SIZE = 32
 _WARMUP_BATCH_SIZES = (1, 2, 4)
 _WARMUP_LENGTH = 32
 
@@ -46,13 +46,14 @@ def _batching_parameters() -> str:
 
     The server is not told to pad inputs of different lengths, because it pads with
     their first element, which is a 1 in `input_mask`. So it joins ids of equal lengths
-    only, and texts and examples, which the graph pads, always.
+    only, and texts and examples, which the graph pads, always. There is no list of
+    allowed batch sizes, to which the server would add rows that have to be computed:
+    the graph takes any number.
     """
-    sizes = "".join(f"allowed_batch_sizes: {size}\n" for size in _ALLOWED_BATCH_SIZES)
     return (
-        f"max_batch_size {{ value: {_ALLOWED_BATCH_SIZES[-1]} }}\n"
+        f"max_batch_size {{ value: {_MAX_BATCH_SIZE} }}\n"
         "batch_timeout_micros { value: 2000 }\n"
         "max_enqueued_batches { value: 1000 }\n"
         f"num_batch_threads {{ value: {os.cpu_count()} }}\n"
-        "pad_variable_length_inputs: false\n" + sizes
+        "pad_variable_length_inputs: false\n"
     )

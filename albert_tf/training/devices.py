@@ -17,6 +17,8 @@ from albert_tf.training.cluster import (
     read_cluster,
 )
 
+# A variable of the environment that TensorFlow reads.
+_FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 # TensorFlow's collective operations report a lost worker in these words.
 _WORKER_LOST = re.compile(r"Collective ops is aborted by: (.*)")
 _WORKER_NAME = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
@@ -38,9 +40,11 @@ def create_strategy(
       gcp_project: project of a TPU given by name; empty: this machine's.
       limits: how long to wait for a TPU and for other workers.
     Raises:
-      ValueError: the TPU is not found or does not answer; `TF_CONFIG` cannot be used.
+      ValueError: the TPU is not found or does not answer; `TF_CONFIG` cannot be used;
+        or TensorFlow was told that weights never change.
       OSError: this worker's port is taken, or another worker does not start in time.
     """
+    _check_weights_may_change()
     if tpu:
         return join_tpu(tpu, tpu_zone, gcp_project, limits)
     cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
@@ -49,6 +53,19 @@ def create_strategy(
     gpus = len(tf.config.list_physical_devices("GPU"))
     kind = "mirrored" if gpus > 1 else "one_device"
     return distribute_utils.get_distribution_strategy(kind, num_gpus=gpus)
+
+
+def _check_weights_may_change() -> None:
+    """Raises ValueError if operations keep the weights that they saw first.
+
+    They would evaluate later weights of a run by its first ones, without a message.
+    """
+    value = os.environ.get(_FROZEN_WEIGHTS, "")
+    if value.lower() in ("1", "true"):
+        raise ValueError(
+            f"{_FROZEN_WEIGHTS}={value} is for servers: TensorFlow would go on to "
+            "compute with the first weights that it sees. Unset it."
+        )
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

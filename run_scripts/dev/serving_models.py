@@ -109,7 +109,7 @@ def join_requests(function: Callable[[tf.Tensor], tf.Tensor], parameters: str) -
         num_batch_threads=numbers("num_batch_threads")[0],
         max_batch_size=numbers("max_batch_size")[0],
         batch_timeout_micros=numbers("batch_timeout_micros")[0],
-        allowed_batch_sizes=numbers("allowed_batch_sizes"),
+        allowed_batch_sizes=numbers("allowed_batch_sizes") or None,
         max_enqueued_batches=numbers("max_enqueued_batches")[0],
         autograph=False,
     )(function)

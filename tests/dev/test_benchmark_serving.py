@@ -74,7 +74,7 @@ def test_all_rows_are_measured_and_missing_runtimes_named(
         {
             "max_batch_size": 32,
             "batch_timeout_micros": 2000,
-            "allowed_batch_sizes": [1, 2, 4, 8, 16, 32],
+            "allowed_batch_sizes": None,
             "max_enqueued_batches": 1000,
             "autograph": False,
         }

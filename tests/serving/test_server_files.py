@@ -19,8 +19,8 @@ def test_warm_up_requests_are_what_the_server_reads(pair_model):
     assert seen == {(name, size) for name in names for size in (1, 2, 4)}
 
 
-def test_the_server_pads_no_ids(pair_model):
+def test_the_server_pads_neither_ids_nor_batches(pair_model):
     text = (pair_model[1] / "assets.extra" / BATCHING_FILE).read_text()
     assert "pad_variable_length_inputs: false\n" in text
-    sizes = [int(line.split()[1]) for line in text.splitlines() if "allowed" in line]
-    assert f"max_batch_size {{ value: {sizes[-1]} }}" in text
+    assert "max_batch_size { value: 32 }\n" in text
+    assert "allowed_batch_sizes" not in text

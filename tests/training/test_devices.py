@@ -15,6 +15,15 @@ def test_without_workers_this_machine_computes(text, monkeypatch):
     assert devices.gather(strategy, 7) == [7]
 
 
+@pytest.mark.parametrize("value", ["1", "true", "TRUE"])
+def test_weights_that_are_said_never_to_change_are_refused(value, monkeypatch):
+    monkeypatch.setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", value)
+    with pytest.raises(ValueError, match=rf"WEIGHTS={value} is for servers.*Unset it"):
+        devices.create_strategy()
+    monkeypatch.setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "0")
+    devices.create_strategy()
+
+
 def test_one_process_has_no_other_to_differ_from_or_to_lose():
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     devices.require_equal(strategy, 7, "differ")
