@@ -117,7 +117,8 @@ def predict(
       rows: `records.features.squad_features` with places, at least one row.
       batch_size: rows in a batch.
     """
-    if task.predictions is None:
+    make_predictions = task.predictions
+    if make_predictions is None:
         raise ValueError(f"The task {task.name} keeps no predictions: pass SQuAD's.")
     names = (*_MODEL_FEATURES, "input_mask")
     spec = {name: tf.TensorSpec([None, None], tf.int32) for name in names}
@@ -125,7 +126,7 @@ def predict(
     # A function, since a call of the model itself takes almost twice as long.
     @tf.function(input_signature=[spec], autograph=False)
     def predictions(batch):
-        return task.predictions(model(batch), batch)
+        return make_predictions(model(batch), batch)
 
     parts = []
     for first in range(0, len(rows), batch_size):
