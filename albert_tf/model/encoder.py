@@ -122,7 +122,8 @@ class AlbertEncoder(tf_keras.layers.Layer):
 
         `skips_padding` may be set to False before a graph is made of the model: without
         `training` it then computes padding, too, by the operations that train. Other
-        formats than TensorFlow's take fixed shapes and these operations only.
+        formats than TensorFlow's take fixed shapes and these operations only, and so
+        does `tf.vectorized_map`.
         """
         super().__init__(**kwargs)
         if not isinstance(config, AlbertConfig):
@@ -208,11 +209,14 @@ class AlbertEncoder(tf_keras.layers.Layer):
         }
 
     def _infer(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, Any]:
-        mask = inputs["input_mask"]
-        tokens = TokenRows.of(mask, _mask_logits(mask))
-        embedded = self.embeddings.infer(
-            inputs["input_ids"], inputs["segment_ids"], tokens
+        ids = tf.convert_to_tensor(inputs["input_ids"])
+        # The places of tokens in one of them must be those in the others.
+        mask, segments = (
+            tf.ensure_shape(tf.broadcast_to(inputs[name], tf.shape(ids)), ids.shape)
+            for name in ("input_mask", "segment_ids")
         )
+        tokens = TokenRows.of(mask, _mask_logits(mask))
+        embedded = self.embeddings.infer(ids, segments, tokens)
         rows = tf.cast(embedded, self.compute_dtype)
         if self.embedding_projection is not None:
             rows = self.embedding_projection.infer(rows)

@@ -49,9 +49,9 @@ class TokenRows(NamedTuple):
 
     @classmethod
     def of(cls, input_mask: tf.Tensor, mask_logits: tf.Tensor) -> "TokenRows":
-        """Finds the tokens of a mask, int32 [B, S], that is 1 for them."""
+        """Finds the tokens of a mask [B, S], of any dtype, that is above 0 for them."""
         is_first = tf.range(tf.shape(input_mask)[1]) == 0
-        has_row = tf.reshape((input_mask > 0) | is_first, [-1])
+        has_row = tf.reshape((tf.cast(input_mask, tf.float32) > 0) | is_first, [-1])
         positions = tf.cast(tf.where(has_row)[:, 0], tf.int32)
         rows = tf.cumsum(tf.cast(has_row, tf.int32)) - 1
         return cls(positions, tf.reshape(rows, tf.shape(input_mask)), mask_logits)

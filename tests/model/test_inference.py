@@ -97,6 +97,43 @@ def test_token_rows_are_the_places_of_tokens_in_order():
     np.testing.assert_array_equal(tokens.spread(values)[1, 3], values[4])
 
 
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("input_mask", (3, 7)),
+        ("input_mask", (2, 9)),
+        ("input_mask", (9, 3)),
+        ("segment_ids", (3, 11)),
+        ("segment_ids", (9, 3)),
+    ],
+)
+def test_inputs_of_other_shapes_are_refused(name, shape):
+    batch = batch_of(padded_mask())
+    batch[name] = tf.ones(shape, tf.int32)
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError), match=r"[Ss]hape"):
+        encoder()(batch)
+
+
+@pytest.mark.parametrize("shape", [(1, 9), (3, 1)])
+def test_a_mask_of_fewer_rows_or_columns_is_repeated(shape):
+    model, batch = encoder(), batch_of(np.ones([3, 9]))
+    expected = outputs_of(model, batch)
+    found = outputs_of(model, {**batch, "input_mask": tf.ones(shape, tf.int32)})
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values)
+
+
+@pytest.mark.parametrize("dtype", [tf.bool, tf.int64, tf.float32, "list"])
+def test_masks_of_any_type_are_read(dtype):
+    model, batch = encoder(), batch_of(padded_mask())
+    expected = outputs_of(model, batch)["pooled_output"]
+    mask = batch["input_mask"]
+    batch["input_mask"] = (
+        mask.numpy().tolist() if dtype == "list" else tf.cast(mask, dtype)
+    )
+    np.testing.assert_array_equal(outputs_of(model, batch)["pooled_output"], expected)
+
+
 def test_an_empty_batch_has_empty_outputs():
     outputs = outputs_of(encoder(), batch_of(np.zeros([0, 6])))
     assert outputs["sequence_output"].shape == (0, 6, 12)
@@ -144,7 +181,7 @@ def test_tensorflow_fuses_the_operations(precision):
     assert counts[(product, "BiasAdd", "Tanh")] == 1
     # Query, key and value in one; the projection of the embeddings.
     assert counts[(product, "BiasAdd")] == layers + 1
-    # One more operation would crash servers, and has another epsilon.
+    # The fused normalization would crash servers.
     assert counts[("LayerNorm",)] == 0
     assert counts[("Rsqrt",)] == 2 * layers + 1
 
