@@ -95,13 +95,13 @@ def test_a_loaded_model_saved_again_answers_the_same(pair_model, tmp_path):
 
 # All of them are in TensorFlow 2.4.
 _OLD_OPERATIONS = """
-    AddV2 All ArgMax Assert BatchMatMulV2 BiasAdd Cast ConcatV2 Const Cumsum Einsum
-    EnsureShape Equal Erf Exp ExpandDims Fill FloorMod GatherV2 Greater
+    AddV2 All ArgMax Assert BatchMatMulV2 BiasAdd BroadcastTo Cast ConcatV2 Const Cumsum
+    Einsum EnsureShape Equal Erf Exp ExpandDims Fill FloorMod GatherV2 Greater
     GreaterEqual Identity IdentityN Less LessEqual LogSoftmax LogicalAnd LogicalOr
     MatMul Max Maximum Mean Min Minimum Mul NoOp OneHot Pack PadV2 ParseExampleV2
     PartitionedCall Placeholder Pow RaggedTensorToTensor Range ReadVariableOp Relu
     Reshape ResourceGather Rsqrt ScatterNd SelectV2 Shape Softmax Split Square
-    StatefulPartitionedCall StridedSlice Sub Sum Tanh Tile TopKV2 Transpose Where
+    StatefulPartitionedCall StridedSlice Sub Sum Tanh Tile TopKV2 Transpose Unpack Where
     ZerosLike
 """
 OLD_OPERATIONS = set(_OLD_OPERATIONS.split())
