@@ -141,7 +141,7 @@ def export_tflite(
     Returns:
       The report, JSON values: the file, its size, digest and settings, the
       `largest_differences` of its outputs from the model's on random rows, and the
-      `accuracy` of both on each split, or `NOT_MEASURED`.
+      `accuracy` of both on each split as of `DevelopmentSet.score`, or `NOT_MEASURED`.
     Raises:
       ValueError: the model cannot be such a file, or the file gives other numbers than
         the model.
