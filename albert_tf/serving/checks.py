@@ -46,6 +46,8 @@ def checked_ids(
 
     Args:
       batch: `input_ids`, `input_mask` and `segment_ids`, int32 or int64, of one shape.
+        A row [B, S] must have a token; an option of a question, [B, C, S], may be
+        missing.
       config: the model's.
     """
     ranked = _ranked(batch)
@@ -73,6 +75,15 @@ def checked_ids(
             )
         ),
     ]
+    if ids.shape.rank == 2:
+        # Not `> 0`: wrong values of a mask have a message of their own.
+        shown = tf.reduce_max(ranked["input_mask"], axis=-1)
+        checks.append(
+            _refuse_unless(
+                tf.reduce_all(shown != 0),
+                "Every row must have a token that input_mask shows.",
+            )
+        )
     return {
         name: tf.cast(values, tf.int32)
         for name, values in _after(checks, ranked).items()

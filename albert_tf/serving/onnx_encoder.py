@@ -61,6 +61,23 @@ def checked_mask(graph: Graph, mask: str) -> str:
     )
 
 
+def with_tokens(graph: Graph, counts: str, reason: str) -> str:
+    """Refuses counts of tokens, or masks, whose rows have no token at all.
+
+    Args:
+      graph: the graph.
+      counts: int64 [B, ...], two axes, none negative.
+      reason: name of the operation that fails.
+    Returns:
+      The counts as they are.
+    """
+    count = graph.add("ReduceSum", counts, graph.constant([1]), keepdims=1)
+    is_empty = graph.cast(graph.add("Equal", count, graph.constant(0)), np.int64)
+    # Adds 0, or fails.
+    nothing = graph.add("Gather", graph.constant([0]), is_empty, name=reason)
+    return graph.add("Add", counts, nothing)
+
+
 def encode(
     graph: Graph, encoder: AlbertEncoder, batch: dict[str, str], rows: str = "batch"
 ) -> str:

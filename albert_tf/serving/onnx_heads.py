@@ -19,6 +19,7 @@ from albert_tf.serving.onnx_encoder import (
     encode,
     pool,
     project_rows,
+    with_tokens,
 )
 from albert_tf.serving.onnx_graph import Graph
 from albert_tf.serving.squad import ServedSquad
@@ -42,6 +43,10 @@ def answer_graph(served: ServedModel) -> Graph:
     inputs = {name: graph.input(name, dims) for name in IDS}
     batch = checked_ids(graph, inputs)
     batch["input_mask"] = checked_mask(graph, batch["input_mask"])
+    if served.ids_rank == 2:
+        batch["input_mask"] = with_tokens(
+            graph, batch["input_mask"], "rows_must_have_a_token_that_the_mask_shows"
+        )
     answers = _answer(graph, served, batch)
     known = _outputs(served)
     for name, value in answers.items():
@@ -113,7 +118,6 @@ def _classify(graph: Graph, served: ServedClassifier, batch: Batch) -> Answers:
 
 def _choose(graph: Graph, served: ServedMultipleChoice, batch: Batch) -> Answers:
     """Every option becomes a row, [B C, S]."""
-    zero = graph.constant(0)
     shape = graph.add("Shape", batch["input_ids"], start=0, end=2)
     length = graph.add("Shape", batch["input_ids"], start=2, end=3)
     rows = graph.add("ReduceProd", shape, keepdims=1)
@@ -128,20 +132,13 @@ def _choose(graph: Graph, served: ServedMultipleChoice, batch: Batch) -> Answers
     tokens = graph.add(
         "ReduceSum", batch["input_mask"], graph.constant([2]), keepdims=0
     )
-    present = graph.add("Greater", tokens, zero)
+    tokens = with_tokens(
+        graph, tokens, "questions_must_have_an_option_that_the_mask_shows"
+    )
+    present = graph.add("Greater", tokens, graph.constant(0))
     logits = graph.add(
         "Where", present, logits, graph.constant(MISSING_LOGIT, np.float32)
     )
-    # Adds 0, unless all options of a question are missing.
-    count = graph.add("ReduceSum", tokens, graph.constant([1]), keepdims=1)
-    is_empty = graph.cast(graph.add("Equal", count, zero), np.int64)
-    nothing = graph.add(
-        "Gather",
-        graph.constant([0], np.float32),
-        is_empty,
-        name="questions_must_have_an_option_that_the_mask_shows",
-    )
-    logits = graph.add("Add", logits, nothing)
     choice = graph.add("ArgMax", logits, axis=1, keepdims=0)
     return {
         "probabilities": graph.add("Softmax", logits, axis=-1),

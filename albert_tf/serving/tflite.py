@@ -141,7 +141,7 @@ def export_tflite(
     Returns:
       The report, JSON values: the file, its size, digest and settings, the
       `largest_differences` of its outputs from the model's on random rows, and the
-      `accuracy` of both on each split, or `NOT_MEASURED`.
+      `accuracy` of both on each split as of `DevelopmentSet.score`, or `NOT_MEASURED`.
     Raises:
       ValueError: the model cannot be such a file, or the file gives other numbers than
         the model.
@@ -238,9 +238,7 @@ def _convert(served: ServedModel, shape: list[int], quantize: str) -> bytes:
 
 
 def _with_a_token(mask: tf.Tensor) -> tf.Tensor:
-    """Returns the mask of options; that of a question without one is refused."""
-    if mask.shape.rank == 2:
-        return mask
+    """Returns the mask of a row or of a question; if it is 0 throughout, it fails."""
     return mask + tf.gather([0], 1 - tf.reduce_max(mask))
 
 

@@ -99,30 +99,35 @@ class DevelopmentSet:
           answers: name -> the function that answers.
           options: as of `LabelledRows.batches`.
         Returns:
-          Split -> number of `rows`, `truncated_rows` if rows can be, and the metrics of
-          each name.
+          Split -> number of `rows`, `truncated_rows` if rows can be, the metrics of
+          each name, and, of several names, `largest_differences`: name of each output
+          of real numbers -> its largest difference from the first one's.
         """
         report: dict[str, dict[str, Any]] = {}
         for split, labelled in self.splits.items():
             counts: dict[str, Any] = {"rows": len(labelled.rows)}
             if labelled.truncated is not None:
                 counts["truncated_rows"] = labelled.truncated
-            metrics = {
-                name: self._metrics(labelled, answer, options)
+            outputs = {
+                name: _outputs(labelled, answer, options)
                 for name, answer in answers.items()
             }
+            metrics = {n: self._metrics(labelled, o) for n, o in outputs.items()}
             report[split] = {**counts, **metrics}
+            model, *files = outputs.values()
+            if files:
+                differences: dict[str, float] = {}
+                for file in files:
+                    _widen(differences, model, file, exact=False)
+                report[split]["largest_differences"] = differences
         return report
 
-    def _metrics(
-        self, labelled: LabelledRows, answer: Answer, options: int | None
-    ) -> dict[str, float]:
+    def _metrics(self, labelled: LabelledRows, outputs: Arrays) -> dict[str, float]:
         assert self.task.host_metrics is not None, self.task.name
-        parts = [answer(b) for b in labelled.batches(_ROWS_AT_A_TIME, options)]
         predictions = {
-            name: np.concatenate([part[output] for part in parts])
+            name: outputs[output]
             for output, name in _PREDICTIONS.items()
-            if output in parts[0]
+            if output in outputs
         }
         for name in _LABELS:
             if name in labelled.rows[0]:
@@ -154,14 +159,25 @@ def largest_differences(
     differences: dict[str, float] = {}
     for _ in range(_RANDOM_ROWS):
         row = _random_row(rng, config, shape)
-        expected, given = model(row), file(row)
-        compared = _compared(expected, given, exact)
-        for name, where in compared.items():
-            apart = _distance(expected[name], given[name])
-            largest = float(np.where(where, apart, 0.0).max(initial=0.0))
-            # Not `max`, which drops NaN.
-            differences[name] = float(np.maximum(differences.get(name, 0.0), largest))
+        _widen(differences, model(row), file(row), exact)
     return differences
+
+
+def _outputs(labelled: LabelledRows, answer: Answer, options: int | None) -> Arrays:
+    """The outputs for all rows, [rows, ...]."""
+    parts = [answer(b) for b in labelled.batches(_ROWS_AT_A_TIME, options)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _widen(
+    differences: dict[str, float], ours: Arrays, theirs: Arrays, exact: bool
+) -> None:
+    """Raises the largest difference of each output to that of further rows."""
+    for name, where in _compared(ours, theirs, exact).items():
+        apart = _distance(ours[name], theirs[name])
+        largest = float(np.where(where, apart, 0.0).max(initial=0.0))
+        # Not `max`, which drops NaN.
+        differences[name] = float(np.maximum(differences.get(name, 0.0), largest))
 
 
 def _random_row(

@@ -70,7 +70,7 @@ class TfliteModel:
           Name of each output -> [B, ...], where S and C are those of the file.
         Raises:
           ValueError: rows of another shape or type, or with an id, a mask or a segment
-            that the model does not have.
+            that the model does not have, or whose mask is 0 throughout.
         """
         batch = self._checked(rows)
         answers: dict[str, list[np.ndarray]] = {
@@ -90,8 +90,8 @@ class TfliteModel:
             # The file's message is only that an index is out of bounds.
             raise ValueError(
                 f"{self._name} does not read a row with an id outside the vocabulary, "
-                "a mask or segments other than 0 and 1, or a question without an "
-                "option: correct the row."
+                "a mask or segments other than 0 and 1, or a mask that is 0 "
+                "throughout: correct the row."
             ) from error
 
     def _checked(self, rows: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
@@ -106,6 +106,11 @@ class TfliteModel:
         fits = len(shape) == 1 + len(self.shape) and all(
             1 <= size <= most for size, most in zip(shape[1:], self.shape, strict=True)
         )
+        if len(shapes) == 1 and len(shape) > 1 and shape[-1] > self.shape[-1]:
+            raise ValueError(
+                f"{self._name} reads at most {self.shape[-1]} tokens a row. Received "
+                f"{shape[-1]}: cut the row, or export with a larger --tflite_length."
+            )
         if len(shapes) > 1 or not fits:
             raise ValueError(
                 f"{self._name} reads rows of one shape, at least 1 and at most "

@@ -77,6 +77,18 @@ class Table:
     skipped_rows: int
 
 
+class MissingColumnError(ValueError):
+    """A table lacks a column that is to be read."""
+
+    @property
+    def fact(self) -> str:
+        """The table and what it lacks, without the way out."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return f"{self.fact}: name the right one."
+
+
 class _BadRow(ValueError):
     """A row that cannot be read; its message is a problem without file and line."""
 
@@ -194,9 +206,8 @@ def _check_columns(path: Path, columns: Columns, header: Sequence[str | int]) ->
             continue
         if column not in header:
             listed = textwrap.shorten(", ".join(map(repr, header)), _MOST_LISTED)
-            raise ValueError(
-                f"{path} has no column {column!r} for the {name}; it has "
-                f"{listed}: name the right one."
+            raise MissingColumnError(
+                f"{path} has no column {column!r} for the {name}; it has {listed}"
             )
         if header.count(column) > 1:
             raise ValueError(

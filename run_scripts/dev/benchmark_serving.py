@@ -93,8 +93,15 @@ def main() -> None:
             f"Requests have up to {longest} tokens, the model reads "
             f"{config.max_position_embeddings}: name another --albert_config_file."
         )
+    tokenizer = common_flags.make_tokenizer()
+    if tokenizer.vocab_size > config.vocab_size:
+        raise flags.Error(
+            f"The vocabulary has {tokenizer.vocab_size} tokens, the model's vocab_size "
+            f"is {config.vocab_size}: pass --config_override=vocab_size="
+            f"{tokenizer.vocab_size}."
+        )
     with tempfile.TemporaryDirectory() as folder:
-        report = _measure(Path(folder), config, common_flags.make_tokenizer(), clients)
+        report = _measure(Path(folder), config, tokenizer, clients)
     print(json.dumps(report))
 
 
@@ -139,7 +146,10 @@ def _measure(
     requests = _requests(tokenizer, rng)
     differences = _differences(contestants, requests)
     single = _time_single(contestants, requests)
-    print(f"\nMilliseconds, and times ours: {FLAGS.precision}, {threads} threads")
+    print(
+        "\nMilliseconds, and ratio to the SavedModel's time: "
+        f"{FLAGS.precision}, {threads} threads"
+    )
     print(_single_table(single, differences), flush=True)
     batch = requests[f"1 x {FLAGS.tokens}"]
     text = serving_requests.text_of(tokenizer, FLAGS.tokens, rng)
@@ -278,8 +288,8 @@ def _serve(
 ) -> list[dict[str, Any]]:
     """A row for each number of clients and each form, printed as it is measured."""
     print(f"\nClients that send texts of 4 to 120 tokens, paced to {FLAGS.load:.0%}")
-    titles = ("p50 ms", "p99 ms", "p99 / p50", "load", "rows/s")
-    print(f"{'clients':>7} {'':40}" + "".join(f"{title:>10}" for title in titles))
+    titles = ("p50 ms", "p99 ms", "p99 / p50", "load reached", "most rows/s")
+    print(f"{'clients':>7} {'':40}" + "".join(f"{title:>14}" for title in titles))
     alone = {
         name: serving_load.send_alone(answer, texts) for name, answer in forms.items()
     }
@@ -289,9 +299,9 @@ def _serve(
         for name, answer in forms.items():
             row = load.measure(answer, texts, alone[name])
             print(
-                f"{number:7} {name:40}{row['p50_ms']:10.1f}{row['p99_ms']:10.1f}"
-                f"{row['p99 / p50']:10.2f}{row['load']:10.0%}"
-                f"{row['rows_per_second']:10.1f}",
+                f"{number:7} {name:40}{row['p50_ms']:14.1f}{row['p99_ms']:14.1f}"
+                f"{row['p99 / p50']:14.2f}{row['load']:14.0%}"
+                f"{row['rows_per_second']:14.1f}",
                 flush=True,
             )
             rows.append({"clients": number, "form": name, **row})

@@ -160,7 +160,7 @@ def _tflite(source: Source, library: str, form: str) -> Contestant:
     from albert_tf.serving.tflite import TfliteSettings, export_tflite
 
     if source.is_bfloat16:
-        raise UnavailableError("its files are of float32 and int8")
+        raise UnavailableError("LiteRT files do not compute in bfloat16")
     quantize = "dynamic" if form == "int8" else "none"
     runners = {}
     for length in source.lengths:

@@ -16,7 +16,7 @@ from albert_tf.task_config import (
     TaskConfig,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.fine_tuning import datasets
+from data_prep.fine_tuning import datasets, tables
 from data_prep.fine_tuning.datasets import TaskData
 from data_prep.fine_tuning.glue import GLUE
 
@@ -133,7 +133,7 @@ def _lines(report: Mapping[str, Any], precision: str) -> list[str]:
     worst = max(report["largest_differences"].values())
     lines = [
         f"{report['bytes'] / 1e6:.3g} MB, {report['weights']} weights, within "
-        f"{worst:.2g} of the model on random rows."
+        f"{worst:.2g} of the model on rows of random ids, not text."
     ]
     if precision != "float32":
         lines.append(f"activations are float32, --precision={precision} is not used.")
@@ -147,7 +147,8 @@ def _lines(report: Mapping[str, Any], precision: str) -> list[str]:
             f"{name} {found['tflite'][name]:.6g} (the model: {value:.6g})"
             for name, value in found["model"].items()
         )
-        lines.append(f"{split}, {rows}: {metrics}.")
+        apart = max(found["largest_differences"].values())
+        lines.append(f"{split}, {rows}: {metrics}; outputs within {apart:.2g}.")
     return lines
 
 
@@ -196,9 +197,31 @@ def _convert(
         return _convert_choices(path, task_config, tokenizer, cache_dir)
     if task_config.task_name in GLUE and Path(path).is_dir():
         return _convert_glue(path, task_config, tokenizer, cache_dir)
-    return datasets.table_of_task(
-        {"dev": path}, tokenizer, task_config, cache_dir=cache_dir
-    )
+    return _convert_table(path, task_config, tokenizer, cache_dir)
+
+
+def _convert_table(
+    path: str,
+    task_config: TaskConfig,
+    tokenizer: AlbertTokenizer,
+    cache_dir: str,
+) -> TaskData:
+    known = getattr(task_config, "columns", {})
+    if isinstance(task_config, Classification | Regression) and not known.get("text"):
+        raise ValueError(
+            f"{path} is a table, and the model's files do not say which columns it was "
+            "trained on: leave --tflite_eval_data out."
+        )
+    try:
+        return datasets.table_of_task(
+            {"dev": path}, tokenizer, task_config, cache_dir=cache_dir
+        )
+    except tables.MissingColumnError as error:
+        trained = {"label": "label"} | {n: c for n, c in known.items() if c is not None}
+        columns = ", ".join(f"{c!r} for the {n}" for n, c in sorted(trained.items()))
+        raise ValueError(
+            f"{error.fact}: the model was trained on {columns}; rename the table's."
+        ) from error
 
 
 def _convert_choices(

@@ -56,6 +56,8 @@ def test_all_rows_are_measured_and_missing_runtimes_named(
     ):
         line = f"Without {form}: {name} is not installed (extra `peers`).\n"
         assert line in printed
+    assert "\nMilliseconds, and ratio to the SavedModel's time: float32, " in printed
+    assert "p99 / p50  load reached   most rows/s\n" in printed
     report = json.loads(printed.splitlines()[-1])
     assert len(report["missing"]) == 3 and report["precision"] == "float32"
     assert list(report["single_ms"]) == SINGLE
@@ -88,6 +90,11 @@ def test_all_rows_are_measured_and_missing_runtimes_named(
         ("--clients=4,0", "Received 4,0."),
         ("--clients=four", "Received four."),
         ("--config_override=max_position_embeddings=127", "128 tokens, the model "),
+        (
+            "--config_override=vocab_size=26",
+            "The vocabulary has 27 tokens, the model's vocab_size is 26: pass "
+            "--config_override=vocab_size=27.",
+        ),
     ],
 )
 def test_wrong_values_are_refused(arguments, flag, text, tmp_path):

@@ -49,6 +49,7 @@ def files(tmp_path_factory):
     write_table(folder / "dev.tsv", 9, seed=3)
     write_lines(folder / "labels.tsv", ["text\tlabel", "worda\tgood", "wordb\tfine"])
     write_lines(folder / "columns.tsv", ["body\tlabel", "worda\tgood"])
+    write_lines(folder / "bare.tsv", ["text", "worda"])
     pairs = ["index\tsentence1\tsentence2\tlabel"]
     pairs += [f"{i}\tworda wordb\twordc\t{i % 2}" for i in range(4)]
     labels = ["not_entailment", "entailment"]
@@ -84,6 +85,7 @@ def no_graphs(no_graph, monkeypatch):
     def report(exported, path, settings, *, development_set, version):
         seen.update(settings=settings, rows=development_set)
         accuracy = {"dev": {"rows": 3, "model": {"f1": 0.5}, "tflite": {"f1": 0.25}}}
+        accuracy["dev"]["largest_differences"] = {"a": 0.0, "b": 0.0625}
         return {
             "bytes": 1_230_000,
             "weights": "float32",
@@ -148,7 +150,8 @@ def test_each_task_reads_its_development_data(
         longest = max(longest, batch["input_ids"].shape[-1])
     assert longest <= min(length, 19)
     assert no_graphs["rows"].task.host_metrics is not None
-    assert "x.tflite: dev, 3 rows: f1 0.25 (the model: 0.5)." in printed
+    line = "x.tflite: dev, 3 rows: f1 0.25 (the model: 0.5); outputs within 0.062."
+    assert line in printed
 
 
 def test_without_data_the_accuracy_is_said_to_be_unknown(files, tmp_path, no_graphs):
@@ -157,6 +160,7 @@ def test_without_data_the_accuracy_is_said_to_be_unknown(files, tmp_path, no_gra
         "export_saved_model.py", f"--model={files}/sts-b", *flags, cwd=tmp_path
     )
     assert "x.tflite: 1.23 MB, float32 weights, within 1e-07 of the model" in printed
+    assert "of the model on rows of random ids, not text." in printed
     assert "x.tflite: accuracy not measured: pass --tflite_eval_data." in printed
     assert no_graphs["rows"] is None
 
@@ -189,6 +193,22 @@ ERRORS = {
     ),
     "labels": ("custom", [f"{EVAL}labels.tsv"], 1, ["'fine' is none of 'bad', 'good'"]),
     "columns": ("custom", [f"{EVAL}columns.tsv"], 1, ["no column 'text'"]),
+    "no label": (
+        "custom",
+        [f"{EVAL}bare.tsv"],
+        1,
+        [
+            "bare.tsv has no column 'label' for the label; it has 'text': the model "
+            "was trained on 'label' for the label, 'text' for the text; rename the "
+            "table's."
+        ],
+    ),
+    "table without known columns": (
+        "sts-b",
+        [f"{EVAL}dev.tsv"],
+        1,
+        ["dev.tsv is a table", "which columns it was trained on: leave --tflite_eval"],
+    ),
     "folder for a table": ("custom", [f"{EVAL}glue"], 1, ["glue"]),
     "questions for a table": ("custom", [f"{EVAL}v1.json"], 1, ["v1.json"]),
     "GLUE's labels": ("rte", [f"{EVAL}glue"], 1, ["('no', 'yes')", "'entailment'"]),

@@ -98,11 +98,11 @@ _OLD_OPERATIONS = """
     AddV2 All ArgMax Assert BatchMatMulV2 BiasAdd BroadcastTo Cast ConcatV2 Const Cumsum
     Einsum EnsureShape Equal Erf Exp ExpandDims Fill FloorMod GatherV2 Greater
     GreaterEqual Identity IdentityN Less LessEqual LogSoftmax LogicalAnd LogicalOr
-    MatMul Max Maximum Mean Min Minimum Mul NoOp OneHot Pack PadV2 ParseExampleV2
-    PartitionedCall Placeholder Pow RaggedTensorToTensor Range ReadVariableOp Relu
-    Reshape ResourceGather Rsqrt ScatterNd SelectV2 Shape Softmax Split Square
-    StatefulPartitionedCall StridedSlice Sub Sum Tanh Tile TopKV2 Transpose Unpack Where
-    ZerosLike
+    MatMul Max Maximum Mean Min Minimum Mul NoOp NotEqual OneHot Pack PadV2
+    ParseExampleV2 PartitionedCall Placeholder Pow RaggedTensorToTensor Range
+    ReadVariableOp Relu Reshape ResourceGather Rsqrt ScatterNd SelectV2 Shape Softmax
+    Split Square StatefulPartitionedCall StridedSlice Sub Sum Tanh Tile TopKV2 Transpose
+    Unpack Where ZerosLike
 """
 OLD_OPERATIONS = set(_OLD_OPERATIONS.split())
 
@@ -153,6 +153,7 @@ def test_empty_batches_get_empty_answers(pair_model):
         ({"input_ids": [2, 3], "segment_ids": [0, 1, 1]}, "must be as long or missing"),
         ({"input_ids": [2, 2**32 + 5]}, "must be below vocab_size, 27"),
         ({"input_ids": [2, 3], "segment_ids": [0, 2]}, "below type_vocab_size, 2"),
+        ({"input_ids": [2, 3], "input_mask": [0, 0]}, "a token that input_mask shows"),
         ({"input_ids": [2] * 25}, "longer than max_position_embeddings"),
     ],
 )
@@ -181,6 +182,7 @@ def test_ids_out_of_the_vocabulary_are_refused(pair_model):
     for changed, words in (
         ({"input_ids": [[27, 1]]}, "must be below vocab_size, 27"),
         ({"input_ids": [[-1, 1]]}, "must not be negative"),
+        ({"input_mask": [[0, 0]]}, "must have a token that input_mask shows"),
     ):
         values = {name: tf.constant(v) for name, v in (inputs | changed).items()}
         with pytest.raises(tf.errors.InvalidArgumentError, match=words):

@@ -26,7 +26,9 @@ def refusal(call, *values):
 def batch(rows=3, tokens=5):
     rng = np.random.default_rng(6)
     limits = (CONFIG.vocab_size, 2, CONFIG.type_vocab_size)
-    return [rng.integers(0, limit, (rows, tokens)) for limit in limits]
+    values = [rng.integers(0, limit, (rows, tokens)) for limit in limits]
+    values[1][:, :1] = 1
+    return values
 
 
 def test_fit_ids_are_converted_and_stay_as_they_are():
@@ -70,6 +72,16 @@ def test_shapes_are_checked_when_the_graph_runs():
     assert "segment_ids must have the shape of input_ids" in message
     message = refusal(checked, *[each[:, :0] for each in values])
     assert "Rows must have at least one token" in message
+
+
+def test_rows_need_a_token_and_options_do_not():
+    values = batch()
+    values[1][2] = 0
+    message = refusal(checked, *values)
+    assert "Every row must have a token that input_mask shows." in message
+    ids = {n: tf.constant(v[np.newaxis]) for n, v in zip(NAMES, values, strict=True)}
+    found = checks.checked_ids(ids, CONFIG)
+    np.testing.assert_array_equal(found["input_mask"][0], values[1])
 
 
 @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2)

@@ -156,6 +156,12 @@ def test_shapes_that_cannot_be_answered_are_refused(session):
         session.run(None, {name: batch[name].astype(np.int32) for name in IDS})
 
 
+def test_rows_without_a_token_are_refused(session):
+    batch = random_batch((3, 7))
+    batch["input_mask"][1] = 0
+    assert_refuses(session, batch, "rows_must_have_a_token_that_the_mask_shows")
+
+
 def test_an_empty_batch_gets_an_empty_answer(session):
     found = run(session, dict.fromkeys(IDS, full((0, 5), 1)))
     assert found["sequence_output"].shape == (0, 5, 12)

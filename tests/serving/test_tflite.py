@@ -123,7 +123,7 @@ def test_other_tasks_answer_shorter_rows_and_fewer_options(name, tmp_path):
         for output in {"probabilities", "span_scores", "null_scores"} & set(answers):
             np.testing.assert_allclose(answers[output], expected[output], atol=1e-4)
     if options:
-        with pytest.raises(ValueError, match="or a question without an option"):
+        with pytest.raises(ValueError, match="a mask that is 0 throughout"):
             file(filled((1, 3, FILE_LENGTH), input_mask=0))
     for unfit, value in UNFIT:
         with pytest.raises(ValueError, match="does not read a row with an id outside"):

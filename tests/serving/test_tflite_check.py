@@ -150,6 +150,20 @@ def test_classes_numbers_and_choices_are_scored_by_their_tasks():
             "file": {"eval_accuracy": 6 / 9, "predicted_labels": 6},
         }
     }
+
+    def higher(batch):
+        answers = by_length(batch)
+        # A place counts nowhere, since files are not exact here.
+        answers["values"] = answers["values"] + 0.25 * (answers["values"] == 6)
+        return {**answers, "choice": np.zeros(len(answers["values"]), int)}
+
+    both = DevelopmentSet(task, {"dev": rows}).score(
+        {
+            "model": lambda b: {**by_length(b), "choice": b["input_mask"][:, 0]},
+            "f": higher,
+        }
+    )
+    assert both["dev"]["largest_differences"] == {"probabilities": 0, "values": 0.25}
     task = create_task(Regression("toy"))
     values = np.array(labels) * -0.5
     rows = LabelledRows(rows_of([3, 4, 5, 6, 1, 2, 3, 4, 5], label_ids=values), None)

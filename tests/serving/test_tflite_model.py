@@ -1,9 +1,12 @@
 """Running TensorFlow Lite files on rows, and what is refused."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.serving.base import IDS
 from albert_tf.serving.tflite_model import TfliteModel
+from helpers import docs_pages
 from helpers.served_models import LABELS, filled
 
 
@@ -17,7 +20,8 @@ def test_no_rows_have_no_answers(pair_file):
     [
         (
             filled((2, 12)),
-            r"at least 1 and at most \[11\] each. Received \[\(2, 12\)\]",
+            r"at most 11 tokens a row. Received 12: cut the row, or export with a "
+            r"larger --tflite_length\.$",
         ),
         (filled((2, 0)), r"Received \[\(2, 0\)\]"),
         (filled((4,)), r"Received \[\(4,\)\]"),
@@ -30,6 +34,7 @@ def test_no_rows_have_no_answers(pair_file):
         ),
         ({**filled((1, 1)), "input_ids": [[2**32 + 5]]}, "Received 4294967301"),
         (filled((1, 2), input_ids=27), "an id outside the vocabulary"),
+        (filled((1, 2), input_mask=0), "or a mask that is 0 throughout"),
     ],
 )
 def test_rows_that_a_file_cannot_read_are_refused(rows, message, pair_file):
@@ -53,3 +58,36 @@ def test_files_of_others_are_refused(tmp_path):
     )
     with pytest.raises(ValueError, match="The file is not a TensorFlow Lite file of"):
         TfliteModel(converter.convert())
+
+
+def test_the_pages_rows_get_the_answers_of_the_texts(
+    pair_model, pair_file, tmp_path, monkeypatch
+):
+    """The programs of docs/serving.md that read texts, on a toy in RTE's place."""
+    folder, version = pair_model
+    (tmp_path / "serving" / "rte").mkdir(parents=True)
+    for name, target in (
+        ("rte", folder),
+        ("rte.tflite", pair_file[0]),
+        ("serving/rte/1", version),
+    ):
+        (tmp_path / name).symlink_to(target)
+    monkeypatch.chdir(tmp_path)
+    page = docs_pages.ROOT / "docs" / "serving.md"
+    programs = [code for code in docs_pages.blocks(page, "python") if "rains" in code]
+    names: list[dict] = [{} for _ in programs]
+    for code, found in zip(programs, names, strict=True):
+        # The toy's vocabulary has other words.
+        code = code.replace("He sleeps", "lovely worda").replace("wet", "awful")
+        exec(compile(code, "serving.md", "exec"), found)
+    by_text, by_ids = names
+    answers = by_ids["model"](by_ids["ids"])["probabilities"]
+    np.testing.assert_allclose(
+        answers, by_text["answers"]["probabilities"], rtol=0, atol=1e-5
+    )
+    assert np.ptp(answers, axis=0).max() > 1e-3
+    single = by_ids["row"]("worda " * 20)
+    assert [*single] == [*IDS] and single["input_mask"].tolist() == [1] * 11
+    for name in IDS:
+        assert by_ids["ids"][name].dtype == np.int32
+        assert by_ids["ids_of_onnx"][name].dtype == np.int64
