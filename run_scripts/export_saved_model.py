@@ -10,6 +10,7 @@ EXPORT_DIR are numbered 1, 2, and so on.
 """
 
 import dataclasses
+from pathlib import Path
 
 from absl import flags
 
@@ -66,8 +67,28 @@ def _rows_are_unknown(task_config: TaskConfig | None) -> bool:
     return is_of_texts and not task_config.columns
 
 
+def _check_files() -> None:
+    """Raises flags.Error for files that would lie in a version, or be one file."""
+    export_dir = Path(FLAGS.export_dir).resolve()
+    paths = {name: Path(FLAGS[name].value).resolve() for name in ("tflite", "onnx")}
+    for name, path in paths.items():
+        within = (
+            path.relative_to(export_dir).parts if export_dir in path.parents else ()
+        )
+        if FLAGS[name].value and within and within[0].isdigit():
+            raise flags.Error(
+                f"--{name}={FLAGS[name].value} lies in what a server takes for a "
+                "version of --export_dir: name another place."
+            )
+    if FLAGS.tflite and paths["tflite"] == paths["onnx"]:
+        raise flags.Error(
+            f"--tflite and --onnx are one file, {FLAGS.onnx}: name two files."
+        )
+
+
 def main() -> None:
     tflite_flags.check()
+    _check_files()
     from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.serving import export, onnx_file
 

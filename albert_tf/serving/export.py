@@ -17,6 +17,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.load import LoadReport
 from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE, ModelDir
 from albert_tf.config import AlbertConfig
+from albert_tf.file_kinds import check_replaceable, check_suffix
 from albert_tf.files import check_local, make_folder, whole_folder, write_json
 from albert_tf.locks import exclusive
 from albert_tf.serving.create import (
@@ -205,6 +206,28 @@ def _new_version(export_dir: Path, version: int) -> Iterator[tuple[Path, Path]]:
         if is_new:
             with contextlib.suppress(OSError):  # it holds a version
                 export_dir.rmdir()
+
+
+def check_output_file(
+    path: str | os.PathLike[str], kind: str, signature: bytes
+) -> None:
+    """Checks that a model's file can be written, before it is made.
+
+    Args:
+      path: the file.
+      kind: what it will hold, as `file_kinds` names it.
+      signature: the first bytes of such files.
+    Raises:
+      ValueError: the name is that of another kind of file.
+      OSError: the place cannot be written, or holds something else.
+    """
+    check_local(path)
+    check_suffix(path, kind)
+    check_replaceable(path, signature)
+    folder = Path(path).absolute().parent
+    above = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise OSError(f"{path} cannot be written: {above} is no folder to write into.")
 
 
 def model_card(exported: ExportedModel, global_step: int) -> dict[str, Any]:

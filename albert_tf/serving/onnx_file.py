@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.file_kinds import check_suffix
-from albert_tf.files import check_local, make_folder, write_whole
+from albert_tf.files import make_folder, write_whole
 from albert_tf.serving.create import create_served_model, load_model
-from albert_tf.serving.export import ExportedModel, model_card
+from albert_tf.serving.export import ExportedModel, check_output_file, model_card
 
+# The first bytes of such files: the format's version, and the producer's name.
+_SIGNATURE = b"\x08\x0a\x12\x09albert-tf"
 # A message of protobuf may not be larger, in bytes; 1 MB of it is for the graph.
 _LARGEST = 2**31 - 2**20
 
@@ -21,6 +22,7 @@ def check_exportable(exported: ExportedModel, path: str | os.PathLike[str]) -> N
     Raises:
       ValueError: the libraries are not installed, or the model or the file's name does
         not allow an ONNX file.
+      OSError: the place cannot be written, or holds something else.
     """
     try:
         import onnx  # noqa: F401
@@ -30,8 +32,7 @@ def check_exportable(exported: ExportedModel, path: str | os.PathLike[str]) -> N
             f"An ONNX file needs the library {error.name}: pip install "
             "'albert-tf[onnx]'."
         ) from None
-    check_local(path)
-    check_suffix(path, "an ONNX model")
+    check_output_file(path, "an ONNX model", _SIGNATURE)
     if exported.precision != "float32":
         raise ValueError(
             "The numbers of an ONNX file are float32; a runtime may compute in another "

@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.file_kinds import check_replaceable, check_suffix
 from albert_tf.files import (
-    check_local,
     digest,
     json_bytes,
     make_folder,
@@ -27,7 +25,7 @@ from albert_tf.files import (
 )
 from albert_tf.serving.base import IDS, Answers, ServedModel
 from albert_tf.serving.create import create_served_model, load_model
-from albert_tf.serving.export import MODEL_CARD, ExportedModel
+from albert_tf.serving.export import MODEL_CARD, ExportedModel, check_output_file
 from albert_tf.serving.tflite_check import (
     TOLERANCE,
     Answer,
@@ -75,6 +73,12 @@ class TfliteSettings:
                 f"A TFLite model is quantized by one of {', '.join(QUANTIZATIONS)}. "
                 f"Received {self.quantize!r}."
             )
+        threshold = getattr(exported.task_config, "threshold", None)
+        if threshold is not None and not np.isfinite(np.float32(threshold)):
+            raise ValueError(
+                "A TFLite model holds a finite threshold. Received "
+                f"--threshold_to_export={threshold}: pass a number."
+            )
         if self.options is None:
             return
         if not isinstance(exported.task_config, MultipleChoice):
@@ -101,19 +105,8 @@ class TfliteSettings:
 
 
 def check_output(path: str | os.PathLike[str]) -> None:
-    """Checks that a TensorFlow Lite file can be written, before it is made.
-
-    Raises:
-      ValueError: the name is that of another kind of file.
-      OSError: the place cannot be written, or holds something else.
-    """
-    check_local(path)
-    check_suffix(path, "a TensorFlow Lite model")
-    check_replaceable(path, SIGNATURE)
-    folder = Path(path).absolute().parent
-    above = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise OSError(f"{path} cannot be written: {above} is no folder to write into.")
+    """Checks that a file can be written, as `check_output_file`."""
+    check_output_file(path, "a TensorFlow Lite model", SIGNATURE)
 
 
 def export_tflite(

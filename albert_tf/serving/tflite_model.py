@@ -7,6 +7,7 @@ Letters in shapes: B rows, C options, S tokens.
 """
 
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ SIGNATURE = b"\0\0\0\0TFL3"
 class TfliteModel:
     """Runs a TensorFlow Lite file on rows of any length that it has room for.
 
+    Several threads may call it; it answers one row at a time.
+
     Attributes:
       shape: of a row of the file: [S], or [C, S] for multiple choice.
     """
@@ -39,7 +42,7 @@ class TfliteModel:
             process may use.
         Raises:
           FileNotFoundError: there is no such file.
-          ValueError: it is not a file of `export_tflite`.
+          ValueError: it is not a file of `export_tflite`, or there are no threads.
         """
         self._name = "The file" if isinstance(model, bytes) else os.fspath(model)
         source: dict[str, Any] = {"model_content": model}
@@ -47,6 +50,9 @@ class TfliteModel:
             if not Path(model).is_file():
                 raise FileNotFoundError(f"There is no file {model}: check the path.")
             source = {"model_path": os.fspath(model)}
+        if num_threads is not None and num_threads < 1:
+            raise ValueError(f"num_threads must be at least 1. Received {num_threads}.")
+        self._lock = threading.Lock()
         threads = num_threads or _processors()
         try:
             interpreter = Interpreter(**source, num_threads=threads)
@@ -85,7 +91,9 @@ class TfliteModel:
 
     def _run(self, row: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         try:
-            return self._runner(**row)
+            # An interpreter has one set of tensors for all threads.
+            with self._lock:
+                return self._runner(**row)
         except RuntimeError as error:
             # The file's message is only that an index is out of bounds.
             raise ValueError(

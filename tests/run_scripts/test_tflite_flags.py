@@ -221,6 +221,32 @@ ERRORS = {
     "table for choices": ("race", [f"{EVAL}dev.tsv"], 1, ["dev.tsv"]),
     "folder for choices": ("race", [f"{EVAL}glue"], 1, ["glue"]),
     "unanswered": ("race", [f"{EVAL}blind.jsonl"], 1, ["blind.jsonl", "no answer"]),
+    "in a version": (
+        "custom",
+        ["--tflite=new/2/x.tflite"],
+        2,
+        ["lies in what a server"],
+    ),
+    "ONNX in a version": (
+        "custom",
+        ["--onnx=new/5/x.onnx"],
+        2,
+        ["--onnx=new/5/x.onnx lies"],
+    ),
+    "one file": ("custom", ["--tflite=x", "--onnx=./x"], 2, ["are one file, ./x"]),
+    "ONNX over other data": ("custom", ["--onnx=file"], 1, ["file is there already"]),
+    "ONNX's place": (
+        "custom",
+        ["--onnx=file/x.onnx"],
+        1,
+        ["file is no folder to write"],
+    ),
+    "infinite": (
+        "squad_v2",
+        ["--threshold_to_export=inf"],
+        1,
+        ["finite threshold", "--threshold_to_export=inf: pass a number"],
+    ),
     "many options": ("race", [f"{EVAL}long.jsonl"], 1, ["--tflite_options=6"]),
 }
 

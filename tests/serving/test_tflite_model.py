@@ -1,5 +1,7 @@
 """Running TensorFlow Lite files on rows, and what is refused."""
 
+import concurrent.futures
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -40,6 +42,25 @@ def test_no_rows_have_no_answers(pair_file):
 def test_rows_that_a_file_cannot_read_are_refused(rows, message, pair_file):
     with pytest.raises(ValueError, match=message):
         TfliteModel(pair_file[0])(rows)
+
+
+def test_threads_get_their_own_answers(pair_file):
+    model = TfliteModel(pair_file[0])
+    rng = np.random.default_rng(4)
+    batches = [filled((3, 7), input_ids=rng.integers(5, 27, (3, 7))) for _ in range(8)]
+    alone = [model(batch)["probabilities"] for batch in batches]
+    with concurrent.futures.ThreadPoolExecutor(len(batches)) as pool:
+        together = pool.map(
+            lambda n: model(batches[n % 8])["probabilities"], range(160)
+        )
+    for number, answer in enumerate(together):
+        np.testing.assert_array_equal(answer, alone[number % 8])
+    assert not np.array_equal(alone[0], alone[1])
+
+
+def test_a_file_needs_a_thread(pair_file):
+    with pytest.raises(ValueError, match=r"at least 1\. Received -1"):
+        TfliteModel(pair_file[0], num_threads=-1)
 
 
 def test_files_of_others_are_refused(tmp_path):
