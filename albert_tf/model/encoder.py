@@ -195,10 +195,8 @@ class AlbertEncoder(tf_keras.layers.Layer):
         if self.embedding_projection is not None:
             hidden = self.embedding_projection(hidden)
         encoder_outputs = []
-        apply_block = _trace_once(self.blocks)
+        apply_block = _trace_once(self.blocks, _call)
         for index, block in enumerate(self._applied_blocks()):
-            # A tensor, since a function is traced again for every Python number.
-            index = index if tf.executing_eagerly() else tf.constant(index)
             hidden = apply_block(block, hidden, mask_logits, seed, index)
             encoder_outputs.append(hidden)
         return {
@@ -263,9 +261,14 @@ def _mask_logits(input_mask: tf.Tensor) -> tf.Tensor:
     return (1.0 - visible[:, tf.newaxis, tf.newaxis, :]) * MASKED_LOGIT
 
 
+def _call(block: TransformerBlock, *arguments: Any) -> tf.Tensor:
+    # Not `TransformerBlock.__call__`, which Keras replaces in graphs of TensorFlow 1.
+    return block(*arguments)
+
+
 def _trace_once(
     layers: Sequence[Sequence[TransformerBlock]],
-    method: Callable[..., tf.Tensor] = TransformerBlock.__call__,
+    method: Callable[..., tf.Tensor],
 ) -> Callable[..., tf.Tensor]:
     """Makes a function that applies a method of a block, tracing shared blocks once.
 
@@ -281,7 +284,9 @@ def _trace_once(
             return method(block, *arguments)
         if id(block) not in traced:
             traced[id(block)] = tf.function(partial(method, block), autograph=False)
-        return traced[id(block)](*arguments)
+        # Tensors, since the function is traced again for every Python number.
+        tensors = (tf.constant(a) if isinstance(a, int) else a for a in arguments)
+        return traced[id(block)](*tensors)
 
     return apply
 

@@ -36,7 +36,7 @@ def test_operations_are_those_of_the_graphs_products(inner, embedding):
     names = ("input_ids", "input_mask", "segment_ids")
     batch = {name: tf.TensorSpec([1, length], tf.int32) for name in names}
     batch["masked_lm_positions"] = tf.TensorSpec([1, predictions], tf.int32)
-    graph = tf.function(model).get_concrete_function(batch).graph
+    graph = tf.function(model).get_concrete_function(batch, training=True).graph
     found = sum(map(products_of, graph.get_operations()))
     assert 2 * found == costs.forward_operations(config, length, predictions)
 
