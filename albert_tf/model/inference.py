@@ -31,7 +31,7 @@ FUSED_ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 
 
 class TokenRows(NamedTuple):
-    """Where the tokens of a batch stand in a matrix that has a row for each.
+    """The places of a batch's tokens in a matrix that has a row for each.
 
     The first token of a sequence always has a row, even if its mask is 0, since the
     pooled output is computed from it.

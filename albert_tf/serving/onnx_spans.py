@@ -26,7 +26,7 @@ _Values: TypeAlias = dict[str, str]
 
 
 class _Window(NamedTuple):
-    """Where answers may be.
+    """The places where answers may be.
 
     Attributes:
       columns: numbers of the tokens, int64 [S].

@@ -27,7 +27,7 @@ Answer = Callable[[Sequence[str]], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What clients got, in the order of the requests.
+    """Answers to clients, in the order of the requests.
 
     Attributes:
       sent: when each request was sent, seconds from the start, float64 [R].
@@ -90,7 +90,7 @@ def send(
 
 @dataclasses.dataclass(frozen=True)
 class Alone:
-    """What one client gets that sends all texts.
+    """Answers to one client that sends all texts, and their rate.
 
     Attributes:
       answers: the outputs for each text, float32 [texts, L].

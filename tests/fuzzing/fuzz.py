@@ -214,7 +214,7 @@ def _judge(code, errors, peak, damage, work, before) -> tuple[str, str]:
 
 
 def _strict_json(path: Path) -> str:
-    """Why a file is not strict JSON; empty: it is."""
+    """The reason why a file is not strict JSON; empty: it is."""
 
     def refuse(name):
         raise ValueError(f"holds {name}")
