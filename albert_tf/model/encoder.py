@@ -256,7 +256,7 @@ def _distinct(layers: Sequence[Sequence[TransformerBlock]]) -> list[TransformerB
 
 
 def _mask_logits(input_mask: tf.Tensor) -> tf.Tensor:
-    """The numbers that attention adds to its logits: int32 [B, S] -> float32 [B, 1, 1, S]."""
+    """The numbers added to logits: int32 [B, S] -> float32 [B, 1, 1, S]."""
     visible = tf.cast(input_mask, tf.float32)
     return (1.0 - visible[:, tf.newaxis, tf.newaxis, :]) * MASKED_LOGIT
 
