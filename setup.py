@@ -16,6 +16,14 @@ DOCS = [
 # operators of set 20, or read no numpy 2.
 ONNX = ["onnx>=1.17", "onnxruntime>=1.19"]
 
+# A cluster's engine that makes pretraining data: pure Python, and a machine of the
+# cluster runs nothing but worker processes.
+DASK = ["distributed>=2025.1"]
+
+# Buckets: gs:// and s3://.
+GS = ["gcsfs>=2025.1"]
+S3 = ["s3fs>=2025.1"]
+
 setup(
     name="albert-tf",
     version="0.1.0",
@@ -63,6 +71,8 @@ setup(
         "ai-edge-litert>=1.2",
         "google-crc32c>=1.5",
         "numpy>=1.26",
+        # pathlib's interface to buckets.
+        "universal_pathlib>=0.3,<0.4",
         "safetensors>=0.4.3",
         "tqdm>=4.66",
         "matplotlib>=3.8",
@@ -80,11 +90,17 @@ setup(
             # The last transformers with TensorFlow classes: its models need no PyTorch.
             "transformers>=4.57,<4.58",
             *ONNX,
+            *DASK,
             *DOCS,
+            *GS,
+            *S3,
+            # Object stores on this machine.
+            "gcp-storage-emulator>=2024.8",
+            "moto[s3,server]>=5",
         ],
         "docs": DOCS,
         "onnx": [*ONNX],
-        # Runtimes that benchmark.py serving measures beside TensorFlow. The last
+        # What benchmark.py serving and training measure beside TensorFlow. The last
         # transformers with TensorFlow classes has this ALBERT in PyTorch as well.
         "peers": [
             *ONNX,
@@ -92,6 +108,11 @@ setup(
             "torch>=2.6",
             "transformers>=4.57,<4.58",
         ],
+        # Buckets: gs://, s3://, az://.
+        "gs": [*GS],
+        "s3": [*S3],
+        "az": ["adlfs>=2025.8"],
+        "dask": [*DASK],
         # Words of Chinese, for whole-word masking.
         "jieba": ["jieba>=0.42,<0.43"],
         # The TPU compiler, whose Python interface moves with each release.

@@ -7,10 +7,8 @@ these values as "choices".
 import dataclasses
 import difflib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
 from albert_tf import field_rules
@@ -21,25 +19,19 @@ from albert_tf.field_rules import (
     NOT_NEGATIVE,
     POSITIVE,
 )
-from albert_tf.files import check_local, json_bytes, read_json, write_whole
+from albert_tf.files import json_bytes, read_json, write_whole
+from albert_tf.storage import PathLike, as_path
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+SCHEDULES = ("polynomial", "cosine", "wsd", "constant")
 # Keys of released configuration files that change nothing.
 _IGNORED_KEYS = frozenset(
     {
-        "net_structure_type",
-        "gap_size",
-        "num_memory_blocks",
-        "down_scale_factor",
-        "ln_type",
-        "layers_to_keep",
+        *("net_structure_type", "gap_size", "num_memory_blocks", "down_scale_factor"),
+        *("ln_type", "layers_to_keep"),
         # The following are keys of BERT.
-        "directionality",
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-        "pooler_type",
+        *("directionality", "pooler_fc_size", "pooler_num_attention_heads"),
+        *("pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"),
     }
 )
 # If all of these keys are missing, the file is a BERT configuration, without sharing.
@@ -180,12 +172,10 @@ class AlbertConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> "AlbertConfig":
         """Reads released keys, those of ALBERT or of BERT.
 
-        Keys of BERT, from a published `bert_config.json`, make a model with E = H that
-        shares nothing.
+        Keys of a BERT's `bert_config.json` make a model with E = H that shares nothing.
 
         Raises:
-          ValueError: an unknown key (the nearest is suggested), a missing key, or a
-            value out of range.
+          ValueError: an unknown key (with the nearest), a missing key, a wrong value.
         """
         known = {one.name for one in dataclasses.fields(cls)}
         for key in values:
@@ -201,18 +191,22 @@ class AlbertConfig:
         return cls(**values)
 
     @classmethod
-    def from_json(cls, path: str | os.PathLike) -> "AlbertConfig":
+    def from_json(cls, path: PathLike) -> "AlbertConfig":
         """Reads an `albert_config.json`, a released one or one of this library.
 
         Raises:
           FileNotFoundError: no such file.
           ValueError: as in `from_dict`, with the file's name.
         """
-        if not Path(path).is_file():
+        if not as_path(path).is_file():
             raise FileNotFoundError(
                 f"No configuration file {str(path)!r}: see configs/ for the models."
             )
-        values = read_json(path)
+        return cls.from_values(read_json(path), path)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], path: PathLike) -> "AlbertConfig":
+        """Makes a configuration of the content of a file, which errors name."""
         try:
             return cls.from_dict(values)
         except ValueError as error:
@@ -222,7 +216,7 @@ class AlbertConfig:
         """Released keys and values; keys of sharing only if they are set."""
         return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
 
-    def to_json(self, path: str | os.PathLike) -> None:
+    def to_json(self, path: PathLike) -> None:
         """Writes `to_dict` as JSON."""
         write_whole(path, json_bytes(self.to_dict(), indent=2))
 
@@ -271,12 +265,16 @@ class OptimizerConfig:
       num_warmup_steps: steps of linear warm-up; 0: no warm-up.
       start_warmup_step: step at which warm-up starts; the rate is 0 before it.
       poly_power: power of the polynomial decay; 1: linear.
-      end_learning_rate: learning rate after the last step.
+      end_learning_rate: learning rate after the last step, if it decays.
       weight_decay: decoupled weight decay; not on LayerNorm and biases.
       beta_1: decay rate of the first moment.
       beta_2: decay rate of the second moment.
       epsilon: added to the root of the second moment.
       clip_norm: bound of the gradients' global norm.
+      lr_schedule: learning rate after warm-up: "polynomial" decay, counted from step 0;
+        "cosine" decay from the end of warm-up; "wsd" (warm-up, stable, decay), at the
+        peak until the last num_decay_steps; or "constant".
+      num_decay_steps: last steps in which wsd decays, by 1 - sqrt of their share done.
     """
 
     optimizer: str = field(
@@ -293,32 +291,24 @@ class OptimizerConfig:
     beta_2: float = field(default=0.999, metadata=BELOW_ONE)
     epsilon: float = field(default=1e-6, metadata=POSITIVE)
     clip_norm: float = field(default=1.0, metadata=POSITIVE)
+    lr_schedule: str = field(
+        default="polynomial", metadata=field_rules.choices(*SCHEDULES)
+    )
+    num_decay_steps: int = field(default=0, metadata=COUNT_OR_ZERO)
 
     def __post_init__(self):
         field_rules.check_fields(self)
-
-    def warnings(self, train_batch_size: int) -> list[str]:
-        """Warns of values that are allowed but probably a mistake.
-
-        Args:
-          train_batch_size: rows in an optimizer step.
-        """
-        warnings = []
-        if self.num_warmup_steps >= self.num_train_steps:
-            warnings.append(
-                f"num_warmup_steps {self.num_warmup_steps} is not below "
-                f"num_train_steps {self.num_train_steps}: the learning rate does not "
-                "come near its peak."
-            )
-        # The paper's rate, scaled to this batch: with LAMB, by the root of the batch
-        # size (You et al. 2019).
-        usual = 0.00176 * (train_batch_size / 4096) ** 0.5
-        if abs(self.learning_rate / 0.00176 - 1) < 0.01 and usual < 0.001:
-            warnings.append(
-                f"learning_rate {self.learning_rate:g} belongs to a batch of 4096, not "
-                f"of {train_batch_size}: by the root of the batch, {usual:.2g}."
-            )
-        return warnings
+        given = f"Received lr_schedule={self.lr_schedule}"
+        _require(
+            self.lr_schedule == "polynomial" or self.poly_power == 1,
+            "poly_power is for lr_schedule=polynomial alone. "
+            f"{given} and poly_power={self.poly_power}: leave one out.",
+        )
+        _require(
+            (self.lr_schedule == "wsd") == (self.num_decay_steps > 0),
+            "num_decay_steps must be above 0 for lr_schedule=wsd, and is for it alone. "
+            f"{given} and num_decay_steps={self.num_decay_steps}: change one of them.",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -334,7 +324,8 @@ class TrainConfig:
       gradient_accumulation_steps: parts into which each device splits its rows of a
         step, to need less memory.
       precision: of activations; weights, LayerNorm, softmax and losses are float32
-        always.
+        always. float16 is for GPUs without bfloat16: training scales the loss so that
+        small gradients are kept, and lowers the scale after a step that overflows.
       jit_compile: compile the gradient's computation with XLA. TPUs always do; on CPUs
         it is slower than without.
       rematerialize: what the backward pass recomputes to need less memory: nothing,
@@ -349,8 +340,14 @@ class TrainConfig:
         save_checkpoints_steps.
       early_stopping: evaluations in a row without a better one after which training
         stops; 0: never.
+      batching: rows of a batch, where rows are stored without padding: "length", of
+        about one length, or "random", shuffled as the paper has them. Without XLA,
+        padding costs little in either, since only attention computes it.
+      row_order: order of rows that are stored with padding: "lanes", or "window", that
+        of runs which earlier releases began. A run that is resumed keeps its own.
       length_buckets: pad batches to about their longest row; if false, and on TPUs, to
-        the longest row allowed. The results are the same.
+        the longest row allowed, which takes longer. The results differ only in which
+        values dropout drops.
       max_eval_steps: most batches of an evaluation while training and at its end: a
         sample of the rows, drawn at random by random_seed once. SQuAD: of whole
         questions. The best weights are always evaluated on all rows. 0: all rows.
@@ -364,7 +361,8 @@ class TrainConfig:
     eval_batch_size: int = field(default=64, metadata=COUNT)
     gradient_accumulation_steps: int = field(default=1, metadata=COUNT)
     precision: str = field(
-        default="float32", metadata=field_rules.choices("float32", "bfloat16")
+        default="float32",
+        metadata=field_rules.choices("float32", "bfloat16", "float16"),
     )
     jit_compile: bool = False
     rematerialize: str = field(
@@ -375,6 +373,12 @@ class TrainConfig:
     keep_checkpoint_max: int = field(default=5, metadata=COUNT_OR_ZERO)
     eval_steps: int = field(default=0, metadata=COUNT_OR_ZERO)
     early_stopping: int = field(default=0, metadata=COUNT_OR_ZERO)
+    batching: str = field(
+        default="length", metadata=field_rules.choices("length", "random")
+    )
+    row_order: str = field(
+        default="lanes", metadata=field_rules.choices("lanes", "window")
+    )
     length_buckets: bool = True
     max_eval_steps: int = field(default=0, metadata=COUNT_OR_ZERO)
     max_train_hours: float = field(default=0.0, metadata=NOT_NEGATIVE)
@@ -382,7 +386,7 @@ class TrainConfig:
 
     def __post_init__(self):
         _require(bool(self.output_dir), "output_dir is empty: pass --output_dir.")
-        check_local(self.output_dir)
+        as_path(self.output_dir)
         _require(
             not set("[]*?") & set(self.output_dir),
             "output_dir must not have any of []*? in its name, which TensorFlow reads "

@@ -1,15 +1,22 @@
 """Recognizes what files hold: an output replaces only a file of its own kind."""
 
 import json
-import os
 import re
-import stat
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
+from albert_tf.storage import AnyPath, PathLike, as_path
+
 _HEAD_BYTES = 4096
-# First bytes of binary files that this project writes.
+# First bytes of files that this project writes; the first match counts.
 _SIGNATURES = {
+    # Learning curves say so in the first chunk of text, or in a comment.
+    "a PNG of learning curves": re.compile(
+        rb"\x89PNG\r\n\x1a\n.{,64}Software\x00albert-tf learning curves", re.DOTALL
+    ),
+    "a page of learning curves": re.compile(
+        rb"<!DOCTYPE html>\n<!-- albert-tf learning curves -->\n"
+    ),
     "a PNG figure": re.compile(rb"\x89PNG\r\n\x1a\n"),
     "numpy arrays": re.compile(rb"PK\x03\x04"),
     # Two numbers of a message: the format's version, and the producer's name.
@@ -22,6 +29,7 @@ _NUMBER = re.compile(rb"-?([0-9.]+(e[+-]?[0-9]+)?|inf)|nan")
 # Endings of names -> what such files hold.
 _SUFFIXES = {
     ".csv": "a table",
+    ".html": "a page",
     ".json": "JSON",
     ".model": "a vocabulary",
     ".npz": "numpy arrays",
@@ -34,7 +42,7 @@ _SUFFIXES = {
 }
 
 
-def check_suffix(path: str | os.PathLike[str], content: str) -> None:
+def check_suffix(path: PathLike, content: str) -> None:
     """Checks that a file's name does not end as those of other files do.
 
     Args:
@@ -43,7 +51,7 @@ def check_suffix(path: str | os.PathLike[str], content: str) -> None:
     Raises:
       ValueError: it ends in the suffix of files that hold something else.
     """
-    suffix = Path(path).suffix.lower()
+    suffix = PurePath(str(path)).suffix.lower()
     usual = _SUFFIXES.get(suffix, content)
     if usual != content:
         raise ValueError(
@@ -52,7 +60,7 @@ def check_suffix(path: str | os.PathLike[str], content: str) -> None:
         )
 
 
-def check_replaceable(path: str | os.PathLike[str], content: bytes) -> None:
+def check_replaceable(path: PathLike, content: bytes) -> None:
     """Checks that a file is missing, empty, or of the kind that is to replace it.
 
     Binary files must have the same signature. A JSON object must share a key with the
@@ -65,17 +73,16 @@ def check_replaceable(path: str | os.PathLike[str], content: bytes) -> None:
     Raises:
       FileExistsError: it is no regular file, or of another kind.
     """
-    try:
-        status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    file = as_path(path)
+    if not file.exists():
         return
-    if not stat.S_ISREG(status.st_mode):
+    if not file.is_file():
         raise FileExistsError(f"{path} is a folder or a device: name a file to write.")
-    if status.st_size and not _is_same_kind(path, content):
+    if file.stat().st_size and not _is_same_kind(file, content):
         raise not_ours(path)
 
 
-def not_ours(path: str | os.PathLike[str]) -> FileExistsError:
+def not_ours(path: PathLike) -> FileExistsError:
     """The error for a file that an output would replace and that is of another kind."""
     return FileExistsError(
         f"{path} is there already and holds something else than what this command "
@@ -83,8 +90,8 @@ def not_ours(path: str | os.PathLike[str]) -> FileExistsError:
     )
 
 
-def _is_same_kind(path: str | os.PathLike[str], content: bytes) -> bool:
-    with open(path, "rb") as file:
+def _is_same_kind(path: AnyPath, content: bytes) -> bool:
+    with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         kind = _signature(content)
         if kind or _signature(head):

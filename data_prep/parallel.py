@@ -1,4 +1,4 @@
-"""Carries out calls in several processes, and shows their progress.
+"""Carries out calls in several processes of this machine (cluster.py: of others).
 
 `concurrent.futures` is not used because its workers outlive a parent that is killed and
 wait forever, and because values shared by all calls would need a global variable. Here
@@ -6,7 +6,6 @@ each worker holds one end of a pipe whose other end only the parent has, so each
 notices when the other dies.
 """
 
-import io
 import multiprocessing
 import os
 import resource
@@ -17,12 +16,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, Protocol
 
-from tqdm import tqdm
-
-# Seconds until the first line of a log and between two lines.
-_SECONDS_PER_LINE = 10.0
+from albert_tf.storage import is_storage_error
 
 
 class Call(NamedTuple):
@@ -43,8 +39,47 @@ def default_count() -> int:
     return os.cpu_count() or 1
 
 
+class Executor(Protocol):
+    """Carries out calls; use it in a `with` statement.
+
+    Attributes:
+      is_remote: True if calls are carried out on other machines.
+    """
+
+    is_remote: bool
+
+    @property
+    def peak_memory(self) -> int:
+        """Sum of the peak resident sizes of all processes so far, in bytes."""
+        ...
+
+    def share(self, value: Any) -> None:
+        """Sets the first argument of all further calls."""
+        ...
+
+    def run(
+        self,
+        next_call: Callable[[], Call | None],
+        done: Callable[[Call, Any], object],
+    ) -> None:
+        """Carries out calls until there are none left.
+
+        Args:
+          next_call: returns the next call; None if another call has to be done first,
+            or if none is left.
+          done: gets each call and its result, in the order of completion.
+        Raises:
+          ValueError: raised by a call.
+          OSError: raised by a call, or a worker died.
+          RuntimeError: a call raised another error in a worker.
+        """
+        ...
+
+
 class Workers:
-    """Processes that carry out calls; use it in a `with` statement."""
+    """Processes of this machine: an `Executor`."""
+
+    is_remote = False
 
     def __init__(self, count: int):
         """Starts the processes.
@@ -86,7 +121,7 @@ class Workers:
     @property
     def peak_memory(self) -> int:
         """Sum of the peak resident sizes of all processes so far, in bytes."""
-        return _peak_memory() + sum(self._peaks.values())
+        return peak_memory() + sum(self._peaks.values())
 
     def share(self, value: Any) -> None:
         """Sets the first argument of all further calls."""
@@ -99,17 +134,7 @@ class Workers:
         next_call: Callable[[], Call | None],
         done: Callable[[Call, Any], object],
     ) -> None:
-        """Carries out calls until there are none left.
-
-        Args:
-          next_call: returns the next call; None if another call has to be done first,
-            or if none is left.
-          done: gets each call and its result, in the order of completion.
-        Raises:
-          ValueError: raised by a call.
-          OSError: raised by a call, or a worker died.
-          RuntimeError: a call raised another error in a worker.
-        """
+        """Carries out calls until there are none left; see `Executor`."""
         if not self._processes:
             while (call := next_call()) is not None:
                 done(call, call.function(self._shared, *call.arguments))
@@ -178,13 +203,13 @@ def _work(connection: Connection, inherited: Sequence[Connection]) -> None:
             if function is None:
                 shared = arguments
             else:
-                result = _attempt(shared, function, arguments)
-                connection.send((*result, _peak_memory()))
+                result = attempt(shared, function, arguments)
+                connection.send((*result, peak_memory()))
     except (EOFError, ConnectionError):
         return
 
 
-def _attempt(
+def attempt(
     shared: Any, function: Callable, arguments: tuple
 ) -> tuple[Exception | None, Any]:
     """Returns (error, None) or (None, result) of a call."""
@@ -192,11 +217,13 @@ def _attempt(
         return None, function(shared, *arguments)
     except (ValueError, OSError) as error:
         return error, None
-    except Exception:
+    except Exception as error:
+        if is_storage_error(error):  # some of them cannot be pickled
+            return OSError(str(error) or type(error).__name__), None
         return RuntimeError(f"In a worker process:\n{traceback.format_exc()}"), None
 
 
-def _peak_memory() -> int:
+def peak_memory() -> int:
     """Returns the peak resident size of this process so far, in bytes."""
     try:
         # Not `getrusage`, whose value a new process inherits from its parent.
@@ -206,41 +233,3 @@ def _peak_memory() -> int:
     except (OSError, IndexError):
         unit = 1 if sys.platform == "darwin" else 1024
         return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-class _Lines(io.TextIOBase):
-    """A stream that turns a progress bar, which is drawn over itself, into lines."""
-
-    def __init__(self, stream: TextIO):
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Writes a line if there is anything visible to write."""
-        if line := text.strip():
-            self._stream.write(line + "\n")
-            self._stream.flush()
-        return len(text)
-
-
-def progress_bar(total: int, unit: str, description: str) -> tqdm:
-    """Makes a progress bar on standard error; plain lines without a terminal.
-
-    Args:
-      total: number of units.
-      unit: name of a unit; "B" for bytes.
-      description: text in front of the bar.
-    Returns:
-      A bar to be used in a `with` statement.
-    """
-    options: dict[str, Any] = {"total": total, "unit": unit, "desc": description}
-    options["unit_scale"] = unit == "B"
-    if sys.stderr.isatty():
-        return tqdm(**options)
-    return tqdm(
-        **options,
-        file=_Lines(sys.stderr),
-        mininterval=_SECONDS_PER_LINE,
-        delay=_SECONDS_PER_LINE,
-        bar_format="{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt} {unit}, "
-        "{elapsed} so far, {remaining} left",
-    )

@@ -5,10 +5,10 @@ r"""Answers questions on a text, at the terminal, with a model of `run_squad.py`
 """
 
 import sys
-from pathlib import Path
 
 from absl import flags
 
+from albert_tf.storage import as_path
 from albert_tf.task_config import Squad
 from data_prep.fine_tuning.squad import Paragraph, Question
 from data_prep.fine_tuning.squad_windows import WindowSettings, rows_to_answer
@@ -61,12 +61,12 @@ def _read_text(name: str) -> str:
     if name == "-":
         return sys.stdin.read()
     try:
-        return Path(name).read_text(encoding="utf-8-sig")
+        return as_path(name).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{name} is not UTF-8 text.") from None
     except OSError as error:
         raise ValueError(
-            f"--context={name} cannot be read: {error.strerror}."
+            f"--context={name} cannot be read: {error.strerror or error}."
         ) from None
 
 

@@ -9,14 +9,23 @@ r"""Measures speed and memory of one part of the pipeline.
     python run_scripts/benchmark.py classifier --task_name=rte --data_dir=glue \
         --albert_config_file=configs/albert_base.json --spm_model_file=english.model
 
+    python run_scripts/benchmark.py input --work_dir=input_rows
+
+    python run_scripts/benchmark.py training --output_dir=figures \
+        --albert_config_file=configs/albert_base.json
+
 `data`: rows and bytes per second of create_pretraining_data.py, whose flags it takes,
 with one process and with several, and sentencepiece's speed on the same text.
+`input`: rows per second that one worker of 1, 8 and 64 reads, and seconds to its first
+batch, on a set of rows that it makes.
 `train`: steps and rows per second, share of the machine's speed of matrix products, and
 memory, for every combination of configurations, precisions and batch sizes.
 `serving`: time of requests to an exported model, beside the same weights in other
 runtimes, and what clients wait that send texts at the same time.
 `classifier`: time of an epoch of fine-tuning, with batches padded to their longest row
 and to --max_seq_length.
+`training`: steps, epochs and evaluation in one table, beside PyTorch and tf-models, as
+JSON and Markdown. `render` puts docs/figures/training.json into docs/performance.md.
 """
 
 import dataclasses
@@ -25,7 +34,14 @@ import sys
 
 from absl import flags
 
-from dev import benchmark_classifier, benchmark_serving, benchmark_train
+from dev import (
+    benchmark_classifier,
+    benchmark_input,
+    benchmark_serving,
+    benchmark_train,
+    benchmark_training,
+    training_table,
+)
 from flags import common_flags, data_flags, performance_flags
 
 FLAGS = flags.FLAGS
@@ -63,8 +79,11 @@ def define_data_flags() -> None:
 # Command -> (function that defines its flags, function that runs it).
 COMMANDS = {
     "data": (define_data_flags, benchmark_data),
+    "input": (benchmark_input.define_flags, benchmark_input.main),
     "classifier": (benchmark_classifier.define_flags, benchmark_classifier.main),
     "serving": (benchmark_serving.define_flags, benchmark_serving.main),
+    "render": (lambda: None, training_table.main),
+    "training": (benchmark_training.define_flags, benchmark_training.main),
     "train": (performance_flags.define_train_benchmark_flags, benchmark_train.main),
 }
 

@@ -6,6 +6,7 @@ r"""Makes pretraining records of text: pairs of segments with n-gram masks.
 
 Each output file gets a sidecar FILE.json with its configuration and counts. A run that
 was killed continues when it is started again. --dry_run predicts rows and bytes.
+--scheduler hands the work to a Dask cluster.
 """
 
 from absl import flags, logging
@@ -37,6 +38,7 @@ def job_from_flags() -> PretrainingDataJob:
         ),
         num_workers=data_flags.num_workers(),
         work_dir=FLAGS.work_dir,
+        scheduler=FLAGS.scheduler,
     )
 
 

@@ -8,11 +8,10 @@ paper). Each model must have predicted the same splits: run it with --do_eval an
 --do_predict first. For SQuAD see ensemble_squad.py.
 """
 
-from pathlib import Path
-
 from absl import flags
 
 from albert_tf.files import write_json
+from albert_tf.storage import as_path
 from albert_tf.task_config import MultipleChoice
 from data_prep.fine_tuning.predictions import write_predictions
 from flags import common_flags
@@ -25,9 +24,9 @@ def main():
     from albert_tf.tasks.create import create_task
     from albert_tf.training import ensembles
 
-    output = Path(FLAGS.output_dir)
+    output = as_path(FLAGS.output_dir)
     ensembles.check_output(output)
-    folders = [Path(name) for name in FLAGS.models]
+    folders = [as_path(name) for name in FLAGS.models]
     task_configs = [ModelDir.read(folder).task_config for folder in folders]
     task_config = ensembles.shared_task(FLAGS.models, task_configs)
     task = create_task(task_config)

@@ -9,10 +9,10 @@ lengths and vocabulary.
 """
 
 import dataclasses
-from pathlib import Path
 
 from absl import flags
 
+from albert_tf.storage import as_path
 from albert_tf.task_config import Squad
 from data_prep.fine_tuning import squad
 from flags import common_flags, squad_data
@@ -23,10 +23,10 @@ FLAGS = flags.FLAGS
 def main():
     from albert_tf.training import ensembles, squad_answers
 
-    output_dir = Path(FLAGS.output_dir)
+    output_dir = as_path(FLAGS.output_dir)
     ensembles.check_output(output_dir)
     file = squad.read_squad(FLAGS.predict_file)
-    folders = [Path(folder) for folder in FLAGS.models]
+    folders = [as_path(folder) for folder in FLAGS.models]
     ensemble = squad_answers.Ensemble.read(folders, file, FLAGS.n_best_size)
     squad_data.check_threshold(ensemble.version_2)
     task_config = Squad(ensemble.version_2, n_best_size=FLAGS.n_best_size)

@@ -10,10 +10,10 @@ EXPORT_DIR are numbered 1, 2, and so on.
 """
 
 import dataclasses
-from pathlib import Path
 
 from absl import flags
 
+from albert_tf.storage import comparable
 from albert_tf.task_config import Classification, Regression, TaskConfig
 from flags import common_flags, tflite_flags
 
@@ -69,8 +69,8 @@ def _rows_are_unknown(task_config: TaskConfig | None) -> bool:
 
 def _check_files() -> None:
     """Raises flags.Error for files that would lie in a version, or be one file."""
-    export_dir = Path(FLAGS.export_dir).resolve()
-    paths = {name: Path(FLAGS[name].value).resolve() for name in ("tflite", "onnx")}
+    export_dir = comparable(FLAGS.export_dir)
+    paths = {name: comparable(FLAGS[name].value) for name in ("tflite", "onnx")}
     for name, path in paths.items():
         within = (
             path.relative_to(export_dir).parts if export_dir in path.parents else ()
@@ -105,6 +105,8 @@ def main() -> None:
         development_set = tflite_flags.prepare(exported, folder)
     if FLAGS.onnx:
         onnx_file.check_exportable(exported, FLAGS.onnx)
+    if FLAGS.tflite or FLAGS.onnx:
+        exported = exported.read()
     version, report = export.export_model(
         exported, FLAGS.export_dir, FLAGS.model_version
     )

@@ -7,11 +7,11 @@ Exit code 1 if a row breaks the record contract; the first such rows are named.
 """
 
 import itertools
-import os
 
 from absl import flags
 
 from albert_tf.records.sidecar import expand_paths
+from albert_tf.storage import as_path
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.pretraining.inspection import (
     describe_row,
@@ -47,7 +47,7 @@ def main(files: list[str]) -> None:
         tokenizer = AlbertTokenizer.from_file(FLAGS.vocabulary)
     for path in expand_paths(",".join(files)):
         metadata = read_pretraining_metadata(path)
-        size = os.path.getsize(path)
+        size = as_path(path).stat().st_size
         print(f"{path}: {metadata['rows']:,} rows, {size:,} bytes")
         # No file has more rows, and islice takes no larger number.
         first = min(FLAGS.first_row, metadata["rows"])

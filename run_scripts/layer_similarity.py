@@ -12,7 +12,6 @@ import csv
 import io
 import itertools
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ from tqdm import tqdm
 from albert_tf.config import TrainConfig
 from albert_tf.file_kinds import check_replaceable, check_suffix, not_ours
 from albert_tf.files import write_together
+from albert_tf.storage import as_path
 from albert_tf.text import packing
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
@@ -109,7 +109,7 @@ def draw(results: Mapping[str, "LayerSimilarity"]) -> bytes:
 
 def main() -> None:
     """Writes the CSV and the figure."""
-    output = Path(FLAGS.output_file)
+    output = as_path(FLAGS.output_file)
     if FLAGS.max_seq_length <= packing.SPECIAL_TOKENS_OF_SINGLE:
         raise flags.Error(
             f"--max_seq_length must be above {packing.SPECIAL_TOKENS_OF_SINGLE}, the "

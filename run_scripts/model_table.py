@@ -7,13 +7,13 @@
 differ.
 """
 
-import glob
 from pathlib import Path
 
 from absl import flags
 from tqdm import tqdm
 
 from albert_tf.config import AlbertConfig
+from albert_tf.storage import as_path, find
 from flags import common_flags
 
 FLAGS = flags.FLAGS
@@ -59,7 +59,7 @@ def describe(path: str) -> list[str]:
     )
     millions = [*parts.values(), sum(parts.values()), heads]
     return [
-        Path(path).stem,
+        as_path(path).stem,
         *(f"{count / 1e6:.3f}" for count in millions),
         f"{length}",
         f"{operations / 1e9:.1f}",
@@ -71,7 +71,7 @@ def find_configs() -> list[str]:
     """Paths of the configurations that the flags name."""
     paths = []
     for pattern in FLAGS.configs or [str(CONFIGS / "*.json")]:
-        paths += sorted(glob.glob(pattern)) or [pattern]
+        paths += find(pattern) or [pattern]
     return paths
 
 

@@ -9,10 +9,9 @@ r"""Fine-tunes ALBERT to classify or to score one text or two: GLUE, or your own
         --output_dir=mail --predict_file=new.csv
 """
 
-from pathlib import Path
-
 from absl import flags
 
+from albert_tf.storage import AnyPath, as_path
 from data_prep.fine_tuning.datasets import CUSTOM, TaskData
 from data_prep.fine_tuning.predictions import check_outputs, write_predictions
 from flags import classifier_data, common_flags, fine_tuning_flags
@@ -35,9 +34,9 @@ def main():
             print(f"Predictions of {name}: {file}", flush=True)
 
 
-def _outputs(data: TaskData) -> dict[str, tuple[Path, Path]]:
+def _outputs(data: TaskData) -> dict[str, tuple[AnyPath, AnyPath]]:
     """Split to predict -> its table of probabilities, and its answers."""
-    folder, files = Path(FLAGS.output_dir), {}
+    folder, files = as_path(FLAGS.output_dir), {}
     for name in data.test:
         table = "test_results.tsv"
         if len(data.test) > 1:

@@ -5,11 +5,10 @@ r"""Pretrains ALBERT on records, resumes, and evaluates.
         --albert_config_file=configs/albert_base.json [--tpu=local]
 """
 
-import os
-
 from absl import flags
 
-from flags import common_flags
+from albert_tf.storage import as_path, comparable
+from flags import common_flags, device_flags
 
 FLAGS = flags.FLAGS
 
@@ -39,9 +38,9 @@ def main():
         eval_file = FLAGS.eval_input_file or FLAGS.input_file
         eval_rows = common_flags.read_records(eval_file, expected)
     if train_rows and eval_rows:
-        trained = {os.path.realpath(path) for path in train_rows.paths}
+        trained = {comparable(path) for path in train_rows.paths}
         for path in eval_rows.paths:
-            if os.path.realpath(path) in trained:
+            if comparable(path) in trained:
                 raise ValueError(
                     f"{path} is trained on: name other rows as --eval_input_file."
                 )
@@ -50,7 +49,6 @@ def main():
 
     # TensorFlow loads for seconds: not before the flags are known to be right.
     from albert_tf.tasks.pretraining import pretraining_task
-    from albert_tf.training import devices
     from albert_tf.training.run import Job, run
 
     objective = (train_rows or eval_rows).pair_objective
@@ -64,14 +62,14 @@ def main():
         init_checkpoint=weights,
         unshare=FLAGS.unshare,
     )
-    strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
+    strategy = device_flags.create_strategy()
     run(job, strategy)
 
 
 def _evaluated_run():
     """The folder of a run that is evaluated as it is; empty: a file says its shape."""
     is_alone = not (FLAGS.do_train or FLAGS.albert_config_file)
-    return FLAGS.output_dir if is_alone and os.path.isdir(FLAGS.output_dir) else ""
+    return FLAGS.output_dir if is_alone and as_path(FLAGS.output_dir).is_dir() else ""
 
 
 def _given(*names):

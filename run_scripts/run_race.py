@@ -8,10 +8,9 @@ r"""Fine-tunes ALBERT for multiple choice: RACE, or your own questions as JSON l
         --output_dir=quiz_model --predict_file=new.jsonl
 """
 
-from pathlib import Path
-
 from absl import flags
 
+from albert_tf.storage import as_path
 from data_prep.fine_tuning.predictions import check_outputs, write_predictions
 from flags import common_flags, fine_tuning_flags, race_data
 
@@ -21,7 +20,7 @@ FLAGS = flags.FLAGS
 def main():
     model, tokenizer = fine_tuning_flags.read_model()
     data = race_data.read_data(tokenizer, model.task_config)
-    folder = Path(FLAGS.output_dir)
+    folder = as_path(FLAGS.output_dir)
     table, answers = folder / "test_results.tsv", folder / "predictions.json"
     if "test" in data.test:
         check_outputs(data.task_config, table, answers)

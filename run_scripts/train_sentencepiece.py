@@ -7,13 +7,13 @@ Writes PREFIX.model, which the other scripts take as --spm_model_file, and
 PREFIX.vocab, for people to read.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from absl import flags
 from tqdm import tqdm
 
+from data_prep.corpus.files import stat_files
 from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_sentences
 from data_prep.corpus.vocabulary import (
     VocabularyConfig,
@@ -51,7 +51,7 @@ def define_vocabulary_flags() -> None:
 
 def read_text(paths: Sequence[str], counts: Counter) -> Iterator[str]:
     """Streams the text of all sentences, with a bar over the bytes of the files."""
-    size = sum(os.path.getsize(path) for path in paths)
+    size = sum(file.size for file in stat_files(paths))
     bar = tqdm(total=size, unit="B", unit_scale=True, desc="text", disable=None)
     with bar as progress:
         config = fields.read(ReadingConfig)

@@ -1,13 +1,18 @@
 """Fixtures that several test modules share."""
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
+from helpers.bucket_files import new_bucket
 from helpers.paths import ROOT
+
+# Before gcsfs is loaded, which would ask emulators for kinds of buckets they lack.
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
 # Two devices, so that replicas can be told from one; before TensorFlow starts.
 tf.config.set_logical_device_configuration(
@@ -27,6 +32,12 @@ def freed_graphs() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def bucket() -> str:
+    """A new bucket, in the memory of this process."""
+    return new_bucket()
 
 
 @pytest.fixture(scope="session")

@@ -240,11 +240,41 @@ def test_a_released_chinese_file_is_read(shared_data):
         ("beta_2", -0.1),
         ("epsilon", 0),
         ("clip_norm", float("inf")),
+        ("lr_schedule", "linear"),
+        ("num_decay_steps", -1),
     ],
 )
 def test_a_wrong_optimizer_setting_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f"{name} .*{value}"):
         OptimizerConfig(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"lr_schedule": "wsd"},
+            "num_decay_steps must be above 0 for lr_schedule=wsd, and is for it alone. "
+            "Received lr_schedule=wsd and num_decay_steps=0: change one of them.",
+        ),
+        (
+            {"num_decay_steps": 7},
+            "num_decay_steps must be above 0 for lr_schedule=wsd, and is for it alone. "
+            "Received lr_schedule=polynomial and num_decay_steps=7: change one of "
+            "them.",
+        ),
+        (
+            {"lr_schedule": "cosine", "poly_power": 0.5},
+            "poly_power is for lr_schedule=polynomial alone. Received "
+            "lr_schedule=cosine and poly_power=0.5: leave one out.",
+        ),
+    ],
+    ids=str,
+)
+def test_a_setting_of_another_schedule_is_refused(settings, message):
+    with pytest.raises(ValueError) as caught:
+        OptimizerConfig(**settings)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(

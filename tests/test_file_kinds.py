@@ -11,6 +11,8 @@ from albert_tf import file_kinds
 from albert_tf.files import write_whole
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
+CURVES = PNG + b"tEXtSoftware\0albert-tf learning curves"
+PAGE = b"<!DOCTYPE html>\n<!-- albert-tf learning curves -->\n"
 TFLITE = b"\x1c\0\0\0TFL3\0"
 ONNX = b"\x08\x09\x12\x09albert-tf"
 SENTENCEPIECE = b"\n\x0e\n\x05<pad>\x15\0\0\0\0\x18\x03\n\x0e"
@@ -29,6 +31,8 @@ def as_json(value):
 REPORT = {"rows": 3, "shares": {}}
 KINDS = {
     "figure": (PNG + b"1", PNG + b"2"),
+    "curves": (CURVES + b"1", CURVES + b"2"),
+    "page": (PAGE + b"1", PAGE + b"<html>"),
     "arrays": (arrays(a=[1]), arrays(b=[2, 3])),
     "tflite": (TFLITE + b"1", TFLITE + b"2"),
     "onnx": (ONNX + b"1", b"\x08\x08\x12\x07pytorch2"),

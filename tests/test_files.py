@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf import files
+from albert_tf import files, folders, partial_files, storage
 
 
 def test_json_is_read_as_it_was_written(tmp_path):
@@ -63,12 +63,15 @@ def raise_no_space(*_):
 
 def test_a_folder_appears_only_when_it_is_complete(tmp_path):
     target = tmp_path / "new" / "folder"
-    with files.whole_folder(target) as partial:
+    with folders.whole_folder(target, "a") as partial:
         (partial / "inner").mkdir()
         (partial / "inner" / "file").write_bytes(b"1")
         assert not target.exists()
     assert (target / "inner" / "file").read_bytes() == b"1"
-    with pytest.raises(KeyError), files.whole_folder(tmp_path / "other") as partial:
+    with (
+        pytest.raises(KeyError),
+        folders.whole_folder(tmp_path / "other", "a") as partial,
+    ):
         (partial / "file").write_bytes(b"1")
         raise KeyError
     assert os.listdir(tmp_path) == ["new"]
@@ -76,7 +79,7 @@ def test_a_folder_appears_only_when_it_is_complete(tmp_path):
 
 def test_errors_of_the_disk_name_the_file(tmp_path):
     words = "out cannot be written: No space"
-    with pytest.raises(OSError, match=words), files.writing("out"):
+    with pytest.raises(OSError, match=words), partial_files.writing("out"):
         raise_no_space()
 
 
@@ -103,7 +106,7 @@ def test_json_for_people_has_the_asked_indentation():
 
 @pytest.mark.parametrize(
     "path",
-    ["gs://bucket/file", "s3://b/f", "hdfs://host/f", "file:///f", Path("gs://b/f")],
+    ["gs:/b/f", "s4://b/f", "hdfs://h/f", "http://h/f", "file:///f", Path("gs://b/f")],
 )
 def test_paths_of_other_schemes_are_refused_before_anything_is_written(
     path, tmp_path, monkeypatch
@@ -113,10 +116,10 @@ def test_paths_of_other_schemes_are_refused_before_anything_is_written(
         files.read_json,
         files.make_folder,
         lambda path: files.write_whole(path, b"1"),
-        lambda path: files.whole_folder(path).__enter__(),
+        lambda path: folders.whole_folder(path, "a").__enter__(),
         lambda path: files.partial_file(path).__enter__(),
     ):
-        with pytest.raises(ValueError, match="not a path of the file system") as caught:
+        with pytest.raises(ValueError, match="not a path of this machine") as caught:
             use(path)
         assert str(path) in str(caught.value)
     assert os.listdir(tmp_path) == []
@@ -124,7 +127,7 @@ def test_paths_of_other_schemes_are_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("path", ["a:b", "c:/d", "./gs:", "a/gs://b", "x?://y"])
 def test_names_with_a_colon_are_local(path):
-    files.check_local(path)
+    assert storage.as_path(path) == Path(path)
 
 
 def test_json_is_strict_whatever_the_numbers(tmp_path):
@@ -186,7 +189,7 @@ def test_what_a_killed_process_left_is_removed_and_a_living_one_keeps_its_own(tm
 def test_abandoned_files_are_told_by_their_age_on_disks_without_locks(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(files, "try_lock", lambda _: None)
+    monkeypatch.setattr(partial_files, "try_lock", lambda _: None)
     old, new = tmp_path / ".out.00000001.partial", tmp_path / ".out.00000002.partial"
     for path in (old, new):
         path.write_bytes(b"half")
@@ -205,10 +208,10 @@ def test_folders_of_two_writers_are_apart_and_the_first_wins(tmp_path):
     (tmp_path / ".out.00000000.partial").symlink_to(home)
     with (
         pytest.raises(FileExistsError, match="out is in use"),
-        files.whole_folder(tmp_path / "out") as second,
+        folders.whole_folder(tmp_path / "out", "a") as second,
     ):
         assert not left.exists()
-        with files.whole_folder(tmp_path / "out") as first:
+        with folders.whole_folder(tmp_path / "out", "a") as first:
             assert first != second
             (first / "a").write_bytes(b"1")
         (second / "b").write_bytes(b"2")
@@ -219,7 +222,7 @@ def test_folders_of_two_writers_are_apart_and_the_first_wins(tmp_path):
 
 def test_a_folder_is_as_readable_as_others(tmp_path):
     (tmp_path / "plain").mkdir()
-    with files.whole_folder(tmp_path / "whole") as partial:
+    with folders.whole_folder(tmp_path / "whole", "a") as partial:
         (partial / "file").write_bytes(b"1")
     files.write_whole(tmp_path / "file", b"1")
     (tmp_path / "plain" / "file").write_bytes(b"1")
@@ -253,3 +256,13 @@ def test_paths_must_be_utf8():
 def test_digests_are_shortened_for_messages_and_other_values_are_not():
     assert files.short_digest("ab" * 32) == "abababababab…"
     assert files.short_digest("ab") == "ab" and files.short_digest(7) == 7
+
+
+@pytest.mark.parametrize("below", ["", "sub", "sub/deeper"])
+def test_a_folder_in_place_of_a_file_is_refused_and_the_file_kept(tmp_path, below):
+    file = tmp_path / "file"
+    file.write_text("kept")
+    with pytest.raises(NotADirectoryError, match="a file, not a folder") as found:
+        files.make_folder(file / below)
+    assert found.value.filename == str(file)
+    assert file.read_text() == "kept"

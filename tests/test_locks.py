@@ -1,11 +1,14 @@
 """Locks are held by one, and end."""
 
+import errno
+import fcntl
 import os
 import threading
+import uuid
 
 import pytest
 
-from albert_tf import locks
+from albert_tf import locks, storage
 
 
 @pytest.mark.parametrize("name", ["lock", ""])
@@ -59,3 +62,35 @@ def test_a_link_is_no_lock_file(tmp_path):
         with pytest.raises(OSError, match="lock cannot be locked"), lock:
             pass
     assert os.listdir(tmp_path) == ["lock"]
+
+
+@pytest.fixture(params=["bucket", "file", "folder"])
+def place(request, tmp_path, monkeypatch):
+    """Places without locks: of a bucket, and of a disk that has none."""
+    if request.param == "bucket":
+        return storage.as_path(f"memory://{uuid.uuid4().hex}/out")
+
+    def refuse(*_):
+        raise OSError(errno.ENOTSUP, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    return tmp_path / {"file": "lock", "folder": ""}[request.param]
+
+
+def test_without_locks_the_first_of_two_writers_ends(place, capsys):
+    with locks.exclusive(place, "training into out") as first:
+        first()
+        with locks.exclusive(place, "training into out") as second:
+            second()
+            with pytest.raises(OSError, match="Another process is training into out s"):
+                first()
+        assert "if it still runs, it will end now" in capsys.readouterr().out
+    with locks.exclusive(place, "training into out") as third:
+        third()
+    out = capsys.readouterr().out
+    assert "has no locks" in out and "still runs" not in out
+
+
+def test_waiting_goes_on_where_there_are_no_locks():
+    with locks.waiting(f"memory://{uuid.uuid4().hex}/lock"):
+        pass

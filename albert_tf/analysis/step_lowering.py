@@ -9,6 +9,7 @@ from albert_tf.model.precision import precision_policy
 from albert_tf.records.features import Features
 from albert_tf.tasks.base import Task
 from albert_tf.training import optimization
+from albert_tf.training.loss_scale import create_loss_scale
 from albert_tf.training.step import TrainStep
 
 
@@ -38,9 +39,9 @@ def build_step(
         task,
         model,
         optimizer,
-        optimizer_config,
         train_config.gradient_accumulation_steps,
         train_config.jit_compile,
+        create_loss_scale(train_config.precision),
     )
 
 
@@ -53,6 +54,24 @@ def batch_specs(features: Features, rows: int) -> dict[str, tf.TensorSpec]:
         )
         for name, feature in features.items()
     }
+
+
+def batch_bytes(specs: Mapping[str, tf.TensorSpec]) -> int:
+    """Bytes of a batch in memory; every size is known."""
+    return sum(spec.shape.num_elements() * spec.dtype.size for spec in specs.values())
+
+
+def gradient_bytes(step: TrainStep) -> int:
+    """Bytes of gradients that a replica adds to those of the others in a step.
+
+    Gradients are dense and have the dtype of their variables, whatever the precision
+    and the number of micro-batches. A weight that layers share has one. The step also
+    sums one float32 number for each loss.
+    """
+    return sum(
+        variable.shape.num_elements() * variable.dtype.size
+        for variable in step.model.trainable_variables
+    )
 
 
 def lower_step(step: TrainStep, specs: Mapping[str, tf.TensorSpec]) -> str:

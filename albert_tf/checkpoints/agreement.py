@@ -5,15 +5,14 @@ wrong without any error if, for instance, the number of attention heads differed
 """
 
 import dataclasses
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from albert_tf.checkpoints import model_dir
 from albert_tf.checkpoints.model_dir import VocabularyFile
 from albert_tf.config import AlbertConfig
 from albert_tf.files import sha256
+from albert_tf.storage import AnyPath, PathLike, as_path, comparable
 
 # Fields that training alone reads.
 _OF_TRAINING = frozenset(
@@ -22,8 +21,8 @@ _OF_TRAINING = frozenset(
 
 
 def choose_config(
-    weights: str | os.PathLike[str],
-    file: str | os.PathLike[str] | None = None,
+    weights: PathLike,
+    file: PathLike | None = None,
     overrides: Sequence[str] = (),
 ) -> AlbertConfig:
     """Chooses the configuration of weights.
@@ -40,7 +39,7 @@ def choose_config(
     found_file = model_dir.find_config(weights, file)
     found = model_dir.read_config(weights, file)
     config = found
-    if file and not (found_file and Path(file).resolve() == found_file.resolve()):
+    if file and not (found_file and comparable(file) == comparable(found_file)):
         config = model_dir.read_config_file(file)
         if found:
             _require_same_outputs(config, file, found, found_file)
@@ -53,9 +52,9 @@ def choose_config(
 
 def _require_same_outputs(
     given: AlbertConfig,
-    file: str | os.PathLike[str],
+    file: PathLike,
     found: AlbertConfig,
-    found_file: Path | None,
+    found_file: AnyPath | None,
 ) -> None:
     """Raises ValueError if two configurations differ in what decides the outputs."""
     values, expected = _of_outputs(given), _of_outputs(found)
@@ -86,7 +85,7 @@ def _of_outputs(config: AlbertConfig) -> dict[str, Any]:
 
 
 def choose_vocabulary(
-    weights: str | os.PathLike[str],
+    weights: PathLike,
     spm_model_file: str | None = None,
     vocab_file: str | None = None,
     lower_case: bool | None = None,
@@ -112,9 +111,9 @@ def choose_vocabulary(
         is damaged.
     """
     named = spm_model_file or vocab_file
-    if named and not Path(named).is_file():
+    if named and not as_path(named).is_file():
         raise FileNotFoundError(f"There is no vocabulary file {named}.")
-    file = Path(named) if named else None
+    file = as_path(named) if named else None
     if weights and not file:
         file = model_dir.find_vocabulary(weights)
     if not file:
@@ -141,9 +140,7 @@ def choose_vocabulary(
     return vocabulary
 
 
-def _require_same_content(
-    weights: str | os.PathLike[str], file: Path, digest: str | None
-) -> None:
+def _require_same_content(weights: PathLike, file: AnyPath, digest: str | None) -> None:
     """Raises ValueError if a vocabulary is not that of weights, as far as is known."""
     known = {digest: "its tokenizer.json"} if digest else {}
     if not digest:

@@ -29,7 +29,9 @@ from albert_tf.checkpoints.heads import CLASSIFIER_BIAS
 from albert_tf.checkpoints.model_dir import VocabularyFile
 from albert_tf.checkpoints.tensorflow_files import summarize
 from albert_tf.config import AlbertConfig
-from albert_tf.files import check_local, read_json, whole_folder, write_json
+from albert_tf.files import make_folder, read_json, write_json
+from albert_tf.folders import is_whole, whole_folder
+from albert_tf.storage import AnyPath, as_path, is_local, local_copy
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 REPORT_FILE = "conversion.json"
@@ -107,7 +109,7 @@ def convert(conversion: Conversion) -> dict[str, Any]:
             model_dir.folder_of(source) / model_dir.PRETRAINING_FILE, missing_ok=True
         ),
     )
-    with whole_folder(target) as folder:
+    with whole_folder(target, last=REPORT_FILE) as folder:
         dropped = writers.write(model, conversion.target_format, folder)
         if dropped and conversion.strict:
             raise ValueError(
@@ -127,17 +129,19 @@ def convert(conversion: Conversion) -> dict[str, Any]:
     return results
 
 
-def _new_folder(conversion: Conversion) -> Path:
+def _new_folder(conversion: Conversion) -> AnyPath:
     """Checks the target; returns its absolute path."""
-    check_local(conversion.target)
-    target = Path(conversion.target).absolute()
+    target = as_path(conversion.target).absolute()
     if conversion.target_format not in WRITABLE_FORMATS:
         raise ValueError(
             f"Cannot write the format {conversion.target_format.value!r}: choose one "
             f"of {', '.join(known.value for known in WRITABLE_FORMATS)}."
         )
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    is_used = target.is_file() or (target.is_dir() and any(target.iterdir()))
+    if is_used and is_whole(target):
         raise ValueError(f"{target} is in use: convert into a new folder.")
+    if not is_local(target):
+        make_folder(target)  # Fails now if nothing can be written.
     return target
 
 
@@ -155,7 +159,7 @@ class _Checks:
         self._expected = verify.outputs(stored, self._batch)
         self.differences: dict[str, dict[str, float]] = {}
 
-    def check_source(self, folder: Path) -> bool:
+    def check_source(self, folder: AnyPath) -> bool:
         """Runs the source itself.
 
         Args:
@@ -165,7 +169,8 @@ class _Checks:
         Raises:
           ValueError: its outputs differ from those of its weights.
         """
-        outputs = verify.saved_model_outputs(folder, self._batch)
+        with local_copy(folder) as local:
+            outputs = verify.saved_model_outputs(local, self._batch)
         name = f"{self._stored.source} and its weights read here"
         self._compare("source", outputs, name)
         return bool(outputs)
@@ -300,7 +305,7 @@ def _choose_vocabulary(
     return vocabulary, notes
 
 
-def _check_digest(source: str, file: Path, tokenizer: AlbertTokenizer) -> None:
+def _check_digest(source: str, file: AnyPath, tokenizer: AlbertTokenizer) -> None:
     """Raises ValueError if the model was trained with another vocabulary."""
     expected = model_dir.read_metadata(source).get(_DIGEST)
     digest = str(tokenizer.metadata()[_DIGEST])
@@ -311,7 +316,7 @@ def _check_digest(source: str, file: Path, tokenizer: AlbertTokenizer) -> None:
         )
 
 
-def _check_extends(conversion: Conversion, file: Path, new: AlbertTokenizer) -> None:
+def _check_extends(conversion: Conversion, file: AnyPath, new: AlbertTokenizer) -> None:
     """Checks that every token of the model's vocabulary has the same id in a new one.
 
     Raises:

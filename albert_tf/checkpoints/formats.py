@@ -8,9 +8,7 @@ Hugging Face                       config.json and model.safetensors
 """
 
 import dataclasses
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 
@@ -28,6 +26,7 @@ from albert_tf.checkpoints.location import Container, WeightsLocation, locate
 from albert_tf.checkpoints.output_folders import locate_best
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_json
+from albert_tf.storage import AnyPath, PathLike, as_path
 
 _HUB_PREFIX = "module/"
 _RELEASED_BLOCK = "bert/encoder/transformer/group_"
@@ -56,7 +55,7 @@ class StoredWeights:
     ignored: tuple[str, ...] = ()
     config: AlbertConfig | None = None
     global_step: int = 0
-    saved_model: Path | None = None
+    saved_model: AnyPath | None = None
 
     def require_config(self) -> AlbertConfig:
         """Returns the configuration.
@@ -82,10 +81,8 @@ class StoredWeights:
         )
 
 
-def read_weights(
-    path: str | os.PathLike[str], config: AlbertConfig | None = None
-) -> StoredWeights:
-    """Reads weights of any known format.
+def read_weights(path: PathLike, config: AlbertConfig | None = None) -> StoredWeights:
+    """Reads weights of any known format; those of a bucket are copied once.
 
     Args:
       path: as `output_folders.locate_best` takes it.
@@ -98,11 +95,11 @@ def read_weights(
     location = locate(locate_best(path))
     config = config or model_dir.read_config(location.path)
     if location.container is Container.TRANSFORMERS:
-        return _read_transformers(Path(location.path), config)
+        return _read_transformers(as_path(location.path), config)
     return _read_checkpoint(location, config)
 
 
-def read_step(path: str | os.PathLike[str]) -> int:
+def read_step(path: PathLike) -> int:
     """Reads how many optimizer steps made weights; 0: unknown.
 
     Raises:
@@ -110,11 +107,11 @@ def read_step(path: str | os.PathLike[str]) -> int:
     """
     location = locate(locate_best(path))
     if location.container is Container.TRANSFORMERS:
-        return hugging_face.read_step(Path(location.path))
+        return hugging_face.read_step(as_path(location.path))
     return tensorflow_files.read_global_step(location.prefix)
 
 
-def _read_transformers(folder: Path, config: AlbertConfig | None) -> StoredWeights:
+def _read_transformers(folder: AnyPath, config: AlbertConfig | None) -> StoredWeights:
     tensors = hugging_face.read_tensors(folder)
     if config is None:
         raise FileNotFoundError(
@@ -141,9 +138,10 @@ def _read_checkpoint(
 ) -> StoredWeights:
     """Reads a TensorFlow checkpoint, that of a SavedModel too."""
     source = location.path
-    checkpoint = tensorflow_files.open_checkpoint(location.prefix)
-    checkpoint_format = _format_of_names(checkpoint, source)
-    weights = {n.removeprefix(_HUB_PREFIX): v for n, v in checkpoint.read().items()}
+    with tensorflow_files.open_checkpoint(location.prefix) as checkpoint:
+        checkpoint_format = _format_of_names(checkpoint, source)
+        weights = {n.removeprefix(_HUB_PREFIX): v for n, v in checkpoint.read().items()}
+        global_step = checkpoint.read_global_step()
     try:
         if checkpoint_format is CheckpointFormat.MODEL_GARDEN:
             weights = model_garden.from_model_garden(weights, config)
@@ -161,8 +159,8 @@ def _read_checkpoint(
         weights={group_mapping.from_bert_name(n): v for n, v in weights.items()},
         ignored=checkpoint.ignored,
         config=config,
-        global_step=tensorflow_files.read_global_step(location.prefix),
-        saved_model=Path(source) if is_saved_model else None,
+        global_step=global_step,
+        saved_model=as_path(source) if is_saved_model else None,
     )
 
 

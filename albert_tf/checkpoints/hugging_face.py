@@ -6,6 +6,7 @@ Projection kernels are transposed; head kernels are not, because the released he
 """
 
 import dataclasses
+import json
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,10 +18,13 @@ import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import json_bytes, read_json, write_whole
+from albert_tf.storage import AnyPath, entries, local_copy
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 _INDEX_FILE = "model.safetensors.index.json"
+# Bytes that the library allows a header.
+_LARGEST_HEADER = 100_000_000
 # In the header of the weights; transformers ignores it.
 _STEP_KEY = "global_step"
 # Files of weights that only PyTorch or other libraries read.
@@ -190,25 +194,25 @@ def _full_name(name: str) -> str:
     return f"albert.{name}" if bare else name
 
 
-def is_folder(folder: Path) -> bool:
+def is_folder(folder: AnyPath) -> bool:
     """True if a folder holds weights of `transformers`, in any of its formats."""
-    return any((folder / name).is_file() for name in WEIGHTS_FILES)
+    return not entries(folder).files.isdisjoint(WEIGHTS_FILES)
 
 
-def read_tensors(folder: Path) -> dict[str, np.ndarray]:
+def read_tensors(folder: AnyPath) -> dict[str, np.ndarray]:
     """Reads all tensors of a folder.
 
     Raises:
       ValueError: they are in a format that needs PyTorch or another library, or a file
         is cut off or missing.
     """
-    files = [WEIGHTS_FILE]
-    if (folder / _INDEX_FILE).is_file():
+    files, there = [WEIGHTS_FILE], entries(folder).files
+    if _INDEX_FILE in there:
         index = read_json(folder / _INDEX_FILE)
         files = sorted(set(index.get("weight_map", {}).values()))
     for name in files:
-        if not (folder / name).is_file():
-            others = [name for name in _OTHER_WEIGHTS if (folder / name).is_file()]
+        if name not in there:
+            others = [name for name in _OTHER_WEIGHTS if name in there]
             raise ValueError(
                 f"{folder} holds {', '.join(others) or 'no ' + name}, but weights are "
                 f"read from {WEIGHTS_FILE}. With transformers and PyTorch: "
@@ -218,9 +222,10 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
     tensors: dict[str, np.ndarray] = {}
     for name in files:
         try:
-            with safetensors.safe_open(str(folder / name), "numpy") as file:
-                tensor_format = (file.metadata() or {}).get("format", "pt")
-            tensors |= safetensors.numpy.load_file(str(folder / name))
+            with local_copy(folder / name) as local:
+                with safetensors.safe_open(str(local), "numpy") as file:
+                    tensor_format = (file.metadata() or {}).get("format", "pt")
+                tensors |= safetensors.numpy.load_file(str(local))
         except (safetensors.SafetensorError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{folder / name} cannot be read ({error}): copy it again; its numbers "
@@ -234,15 +239,18 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
     return tensors
 
 
-def read_step(folder: Path) -> int:
+def read_step(folder: AnyPath) -> int:
     """Reads how many optimizer steps made the weights; 0: unknown."""
     file = folder / WEIGHTS_FILE
     if not file.is_file():
         return 0
+    # The header alone: the library takes only local files.
+    with file.open("rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+        content = opened.read(min(size, _LARGEST_HEADER))
     try:
-        with safetensors.safe_open(str(file), "numpy") as opened:
-            step = (opened.metadata() or {}).get(_STEP_KEY, "")
-    except safetensors.SafetensorError as error:
+        step = json.loads(content).get("__metadata__", {}).get(_STEP_KEY, "")
+    except (ValueError, AttributeError) as error:
         raise ValueError(f"{file} cannot be read ({error}): copy it again.") from error
     return int(step) if step.isdecimal() else 0
 

@@ -5,7 +5,6 @@ name (`formats.py`) serves all, whatever the Python classes around the variables
 """
 
 import dataclasses
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 
@@ -17,6 +16,7 @@ from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.formats import POOLER_PREFIX, StoredWeights
 from albert_tf.checkpoints.tensorflow_files import summarize
 from albert_tf.config import AlbertConfig
+from albert_tf.storage import PathLike
 
 # Matches the names of weights outside the encoder, which every task has its own of.
 HEADS = r"^(?!bert/)"
@@ -100,7 +100,7 @@ def weights_checkpoint(
 
 
 def load_tf1_checkpoint(
-    model: tf.Module, prefix_or_dir: str | os.PathLike[str], strict: bool = True
+    model: tf.Module, prefix_or_dir: PathLike, strict: bool = True
 ) -> LoadReport:
     """Copies a TensorFlow 1 checkpoint with the released names into a model.
 
@@ -120,7 +120,7 @@ def load_tf1_checkpoint(
 
 def load_weights(
     model: tf.Module,
-    path: str | os.PathLike[str],
+    path: PathLike,
     missing_ok: str | None = None,
     unused_ok: str | None = None,
     unshare: bool = False,

@@ -14,10 +14,8 @@ and a folder of `transformers` are read as well.
 """
 
 import dataclasses
-import os
-import shutil
-from collections.abc import Mapping
-from pathlib import Path
+import fnmatch
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf import task_config as task_configs
@@ -29,6 +27,7 @@ from albert_tf.checkpoints.output_folders import (
 from albert_tf.checkpoints.vocabulary_file import VocabularyFile as VocabularyFile
 from albert_tf.config import AlbertConfig
 from albert_tf.files import json_bytes, read_json, sha256, write_json, writing
+from albert_tf.storage import AnyPath, PathLike, as_path, comparable, entries
 from albert_tf.task_config import TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer, is_wordpiece_file
 
@@ -40,7 +39,7 @@ TOKENIZER_FILE = "tokenizer.json"
 PRETRAINING_FILE = "pretraining.json"
 SPM_MODEL_FILE, VOCAB_FILE = "spiece.model", "vocab.txt"
 _TRANSFORMERS_TOKENIZER_FILE = "tokenizer_config.json"
-_SUBFOLDERS = ("", "assets", "assets.extra")
+_ASSETS = ("assets", "assets.extra")
 _CONFIGS = (CONFIG_FILE, "bert_config.json", "albert_config*.json")
 _SPM_MODELS = (SPM_MODEL_FILE, "*.model")
 _VOCABULARIES = (VOCAB_FILE, "vocab*.txt")
@@ -64,15 +63,15 @@ class ModelDir:
     checkpoint: str
     config: AlbertConfig | None
     task_config: TaskConfig | None
-    vocabulary: Path | None
+    vocabulary: AnyPath | None
     tokenizer_settings: dict[str, Any]
     metrics: dict[str, Any]
 
     @classmethod
     def read(
         cls,
-        path: str | os.PathLike[str],
-        vocabulary: str | os.PathLike[str] | None = None,
+        path: PathLike,
+        vocabulary: PathLike | None = None,
     ) -> "ModelDir":
         """Reads the model of an output folder, or next to weights of any format.
 
@@ -88,7 +87,7 @@ class ModelDir:
             checkpoint=weights,
             config=read_config(weights),
             task_config=read_task_config(weights),
-            vocabulary=Path(vocabulary) if vocabulary else find_vocabulary(weights),
+            vocabulary=as_path(vocabulary) if vocabulary else find_vocabulary(weights),
             tokenizer_settings=read_stated(weights),
             metrics=read_json(folder_of(weights) / BEST_REPORT_FILE, missing_ok=True),
         )
@@ -146,15 +145,13 @@ class ModelDir:
 # -- reading files next to weights
 
 
-def folder_of(path: str | os.PathLike[str]) -> Path:
+def folder_of(path: PathLike) -> AnyPath:
     """The folder that a path of weights names or lies in."""
-    path = Path(path)
+    path = as_path(path)
     return path if path.is_dir() else path.parent
 
 
-def find_config(
-    path: str | os.PathLike[str], named: str | os.PathLike[str] | None = None
-) -> Path | None:
+def find_config(path: PathLike, named: PathLike | None = None) -> AnyPath | None:
     """Finds the configuration file next to weights; None: there is none.
 
     Args:
@@ -167,13 +164,11 @@ def find_config(
     transformers = folder / hugging_face.CONFIG_FILE
     if hugging_face.is_folder(folder) and transformers.is_file():
         return transformers
-    own = _only_file(folder, _CONFIGS, named)
+    own = _only_file(folder, _files(folder), _CONFIGS, named)
     return own or (transformers if transformers.is_file() else None)
 
 
-def read_config(
-    path: str | os.PathLike[str], named: str | os.PathLike[str] | None = None
-) -> AlbertConfig | None:
+def read_config(path: PathLike, named: PathLike | None = None) -> AlbertConfig | None:
     """Reads the configuration next to weights; None: there is none.
 
     Args:
@@ -189,9 +184,7 @@ def read_config(
     return read_config_file(file, is_theirs)
 
 
-def read_config_file(
-    file: str | os.PathLike[str], of_transformers: bool = False
-) -> AlbertConfig:
+def read_config_file(file: PathLike, of_transformers: bool = False) -> AlbertConfig:
     """Reads a file of a configuration, own or of `transformers`.
 
     Args:
@@ -202,20 +195,20 @@ def read_config_file(
     """
     values = read_json(file)
     if not (of_transformers or hugging_face.is_config(values)):
-        return AlbertConfig.from_json(file)
+        return AlbertConfig.from_values(values, file)
     try:
         return hugging_face.config_from_dict(values)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
 
-def read_ln_type(path: str | os.PathLike[str]) -> str | None:
+def read_ln_type(path: PathLike) -> str | None:
     """Reads the key `ln_type` of an albert_zh configuration; None: there is none."""
     file = find_config(path)
     return read_json(file).get("ln_type") if file else None
 
 
-def read_task(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_task(path: PathLike) -> dict[str, Any]:
     """Reads the values of the `task.json` next to weights; empty: there is no task.
 
     Of a folder of `transformers` these are what its configuration says.
@@ -235,7 +228,7 @@ def read_task(path: str | os.PathLike[str]) -> dict[str, Any]:
     return task.to_dict() if task else {}
 
 
-def read_task_config(path: str | os.PathLike[str]) -> TaskConfig | None:
+def read_task_config(path: PathLike) -> TaskConfig | None:
     """Reads what the model next to weights was trained for; None: for no task.
 
     Raises:
@@ -248,7 +241,7 @@ def read_task_config(path: str | os.PathLike[str]) -> TaskConfig | None:
         raise ValueError(f"{folder_of(path) / TASK_FILE}: {error}") from error
 
 
-def find_vocabulary(path: str | os.PathLike[str]) -> Path | None:
+def find_vocabulary(path: PathLike) -> AnyPath | None:
     """Finds the vocabulary next to weights; None: there is none.
 
     A SentencePiece model counts before a WordPiece vocabulary.
@@ -257,17 +250,19 @@ def find_vocabulary(path: str | os.PathLike[str]) -> Path | None:
       ValueError: several of one kind, and none has the usual name.
     """
     folder = folder_of(path)
-    return _only_file(folder, _SPM_MODELS) or _only_file(folder, _VOCABULARIES)
+    files = _files(folder)
+    found = _only_file(folder, files, _SPM_MODELS)
+    return found or _only_file(folder, files, _VOCABULARIES)
 
 
-def vocabularies(path: str | os.PathLike[str]) -> list[Path]:
+def vocabularies(path: PathLike) -> list[AnyPath]:
     """All files next to weights that have the name of a vocabulary."""
     folder = folder_of(path)
-    patterns = (*_SPM_MODELS, *_VOCABULARIES)
-    return [file for pattern in patterns for file in _matches(folder, pattern)]
+    files, patterns = _files(folder), (*_SPM_MODELS, *_VOCABULARIES)
+    return [file for pattern in patterns for file in _matches(files, pattern)]
 
 
-def read_vocabulary(path: str | os.PathLike[str]) -> VocabularyFile | None:
+def read_vocabulary(path: PathLike) -> VocabularyFile | None:
     """Finds the vocabulary next to weights and its text cleaning; None: there is none.
 
     Raises:
@@ -277,12 +272,12 @@ def read_vocabulary(path: str | os.PathLike[str]) -> VocabularyFile | None:
     return VocabularyFile.with_cleaning(file, read_cleaning(path)) if file else None
 
 
-def read_stated(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_stated(path: PathLike) -> dict[str, Any]:
     """Reads what files next to weights state of the vocabulary and of text cleaning."""
     return read_metadata(path) or read_cleaning(path)
 
 
-def read_cleaning(path: str | os.PathLike[str]) -> dict[str, bool]:
+def read_cleaning(path: PathLike) -> dict[str, bool]:
     """Reads `lower_case` and `strip_accents`, as far as files next to weights say."""
     own = read_metadata(path)
     if own:
@@ -298,42 +293,45 @@ def read_cleaning(path: str | os.PathLike[str]) -> dict[str, bool]:
     return cleaning
 
 
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_metadata(path: PathLike) -> dict[str, Any]:
     """Reads the own `tokenizer.json` next to weights; empty: there is none.
 
     `transformers` has a file of that name too, of other content, which is ignored.
     """
-    for subfolder in _SUBFOLDERS:
-        file = folder_of(path) / subfolder / TOKENIZER_FILE
-        values = read_json(file, missing_ok=True)
+    for file in _matches(_files(folder_of(path)), TOKENIZER_FILE):
+        values = read_json(file)
         if set(_CLEANING) <= set(values):
             return values
     return {}
 
 
-def _matches(folder: Path, pattern: str) -> list[Path]:
-    """The files of a pattern in a folder or its assets."""
-    return [
-        file
-        for subfolder in _SUBFOLDERS
-        for file in sorted((folder / subfolder).glob(pattern))
-        if file.is_file()
-    ]
+def _files(folder: AnyPath) -> list[AnyPath]:
+    """The files of a folder and of its assets."""
+    there = entries(folder)
+    found: list[AnyPath] = [folder / name for name in sorted(there.files)]
+    for place in (folder / name for name in _ASSETS if name in there.folders):
+        found += (place / name for name in sorted(entries(place).files))
+    return found
+
+
+def _matches(files: Sequence[AnyPath], pattern: str) -> list[AnyPath]:
+    return [file for file in files if fnmatch.fnmatchcase(file.name, pattern)]
 
 
 def _only_file(
-    folder: Path,
+    folder: AnyPath,
+    files: Sequence[AnyPath],
     patterns: tuple[str, ...],
-    named: str | os.PathLike[str] | None = None,
-) -> Path | None:
+    named: PathLike | None = None,
+) -> AnyPath | None:
     """Finds the file of the first pattern that matches one in the folder or assets."""
     for pattern in patterns:
-        matches = _matches(folder, pattern)
+        matches = _matches(files, pattern)
         if len(matches) > 1:
             for file in matches:
-                if named and Path(named).resolve() == file.resolve():
+                if named and comparable(named) == comparable(file):
                     return file
-            names = ", ".join(str(file.relative_to(folder)) for file in matches)
+            names = ", ".join(_name_in(folder, file) for file in matches)
             raise ValueError(
                 f"{folder} holds several, keep the one that counts: {names}."
             )
@@ -342,10 +340,14 @@ def _only_file(
     return None
 
 
+def _name_in(folder: AnyPath, file: AnyPath) -> str:
+    return file.name if file.parent == folder else f"{file.parent.name}/{file.name}"
+
+
 # -- writing
 
 
-def model_files(vocabulary: Path, task: Mapping[str, Any]) -> dict[str, bytes]:
+def model_files(vocabulary: AnyPath, task: Mapping[str, Any]) -> dict[str, bytes]:
     """Name -> content of the files that a task writes next to its weights."""
     return {
         _vocabulary_name(is_wordpiece_file(vocabulary)): vocabulary.read_bytes(),
@@ -353,7 +355,7 @@ def model_files(vocabulary: Path, task: Mapping[str, Any]) -> dict[str, bytes]:
     }
 
 
-def replace_task(path: str | os.PathLike[str], task: Mapping[str, Any]) -> None:
+def replace_task(path: PathLike, task: Mapping[str, Any]) -> None:
     """Rewrites the `task.json` of a model, in `best/` and in the run's own folder."""
     folder = folder_of(locate_best(path))
     for file in {folder / TASK_FILE, folder.parent / TASK_FILE}:
@@ -361,7 +363,7 @@ def replace_task(path: str | os.PathLike[str], task: Mapping[str, Any]) -> None:
             write_json(file, dict(task))
 
 
-def write_vocabulary(folder: Path, vocabulary: VocabularyFile) -> AlbertTokenizer:
+def write_vocabulary(folder: AnyPath, vocabulary: VocabularyFile) -> AlbertTokenizer:
     """Copies a vocabulary into an own folder and writes its `tokenizer.json`."""
     tokenizer = vocabulary.tokenizer()
     _copy(folder, vocabulary)
@@ -370,7 +372,7 @@ def write_vocabulary(folder: Path, vocabulary: VocabularyFile) -> AlbertTokenize
 
 
 def write_transformers_vocabulary(
-    folder: Path, vocabulary: VocabularyFile
+    folder: AnyPath, vocabulary: VocabularyFile
 ) -> AlbertTokenizer:
     """Copies a vocabulary into a folder of `transformers`, with its configuration."""
     tokenizer = vocabulary.tokenizer()
@@ -386,10 +388,10 @@ def write_transformers_vocabulary(
     return tokenizer
 
 
-def _copy(folder: Path, vocabulary: VocabularyFile) -> None:
+def _copy(folder: AnyPath, vocabulary: VocabularyFile) -> None:
     target = folder / _vocabulary_name(bool(vocabulary.is_wordpiece))
     with writing(target):
-        shutil.copyfile(vocabulary.path, target)
+        target.write_bytes(vocabulary.path.read_bytes())
 
 
 def _vocabulary_name(is_wordpiece: bool) -> str:

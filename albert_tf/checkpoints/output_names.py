@@ -3,13 +3,14 @@
 It loads no TensorFlow, so that commands check their flags at once.
 """
 
-import os
 import re
-from pathlib import Path
 
 from albert_tf.files import read_json
+from albert_tf.storage import PathLike, as_path, comparable
 
 RESULTS_FILE = "results.json"
+# What a folder says of its run, to resume no other one in it.
+SETTINGS_FILE = "settings.json"
 # The best weights of a run, and the evaluation that chose them.
 BEST_FOLDER, BEST_REPORT_FILE = "best", "best.json"
 RUN_FOLDER = "run_{}"
@@ -17,9 +18,7 @@ RUN_FOLDER = "run_{}"
 BEST_RUN_KEY = "best_run"
 
 
-def check_start(
-    init_checkpoint: str | os.PathLike[str], output_dir: str | os.PathLike[str]
-) -> None:
+def check_start(init_checkpoint: PathLike, output_dir: PathLike) -> None:
     """Checks that a run does not train into the model that it starts from.
 
     Raises:
@@ -27,17 +26,18 @@ def check_start(
         its own; or `output_dir` is a subfolder that the model's folder would be read
         from.
     """
-    if not os.fspath(init_checkpoint):
+    if not str(init_checkpoint):
         return
-    start, place = Path(init_checkpoint).resolve(), Path(output_dir).resolve()
-    if not start.is_dir():
-        start = start.parent
+    folder = as_path(init_checkpoint)
+    if not folder.is_dir():
+        folder = folder.parent
+    start, place = comparable(folder), comparable(output_dir)
     is_weights = False
     if start.is_relative_to(place):
         inner = start.relative_to(place).parts
         is_weights = not inner or inner[0] == BEST_FOLDER or is_run(inner[0])
     elif place.is_relative_to(start):
-        is_weights = holds_weights(start, place.relative_to(start).parts[0])
+        is_weights = holds_weights(folder, place.relative_to(start).parts[0])
     if is_weights:
         raise ValueError(
             f"A run in {output_dir} would replace the weights {init_checkpoint} that "
@@ -51,7 +51,7 @@ def is_run(subfolder: str) -> bool:
     return re.fullmatch(RUN_FOLDER.format(r"\d+"), subfolder) is not None
 
 
-def holds_weights(folder: Path, subfolder: str) -> bool:
+def holds_weights(folder: PathLike, subfolder: str) -> bool:
     """True if the weights of a folder may be read from a subfolder.
 
     Args:
@@ -64,4 +64,4 @@ def holds_weights(folder: Path, subfolder: str) -> bool:
         return True
     if not is_run(subfolder):
         return False
-    return BEST_RUN_KEY in read_json(folder / RESULTS_FILE, missing_ok=True)
+    return BEST_RUN_KEY in read_json(as_path(folder) / RESULTS_FILE, missing_ok=True)

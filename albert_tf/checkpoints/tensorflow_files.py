@@ -7,19 +7,28 @@ them, and store the name of each variable as well; that name is used here.
 """
 
 import contextlib
-import dataclasses
 import enum
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
+
+from albert_tf.files import make_folder
+from albert_tf.partial_files import writing
+from albert_tf.storage import (
+    AnyPath,
+    PathLike,
+    as_path,
+    entries,
+    local_checkpoint,
+    move_up,
+)
 
 # Variables that the original's optimizers and loop store with the weights.
 _TRAINING_STATE = re.compile(
@@ -44,7 +53,38 @@ _PART = re.compile(r"^(.+)\.(?:index|data-\d+-of-(\d+))$")
 _STEP_IN_NAME = re.compile(r"model\.ckpt-(\d+)$")
 # Errors of TensorFlow's reader if files are missing, cut off or altered.
 BROKEN_FILE = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
-_T = TypeVar("_T")
+
+
+class _Reader:
+    """TensorFlow's reader of a checkpoint, with errors of one line."""
+
+    def __init__(self, prefix: str, local: str):
+        """Opens the index.
+
+        Args:
+          prefix: the checkpoint, as messages name it.
+          local: the same on this machine.
+        """
+        self.prefix = prefix
+        self._local = local
+        with self._explain():
+            self._reader = tf.train.load_checkpoint(local)
+            self.keys = frozenset(self._reader.get_variable_to_shape_map())
+
+    def read(self, keys: Sequence[str]) -> list[np.ndarray]:
+        with self._explain():
+            return [self._reader.get_tensor(key) for key in keys]
+
+    @contextlib.contextmanager
+    def _explain(self) -> Iterator[None]:
+        try:
+            yield
+        except BROKEN_FILE as error:
+            reason = str(error).replace(self._local, self.prefix)
+            raise ValueError(
+                f"Checkpoint {self.prefix} cannot be read: copy its .index and .data "
+                f"files again ({reason})."
+            ) from error
 
 
 class Naming(enum.Enum):
@@ -55,21 +95,20 @@ class Naming(enum.Enum):
     OBJECTS = "objects"  # other checkpoints of TensorFlow 2
 
 
-@dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """The names of the weights in a checkpoint.
+    """A checkpoint that is open for reading.
 
     Attributes:
-      prefix: its path up to `.index`.
       naming: how its keys name the weights.
       keys: name of each weight -> its key.
       ignored: keys of optimizer slots and counters.
     """
 
-    prefix: str
-    naming: Naming
-    keys: Mapping[str, str]
-    ignored: tuple[str, ...]
+    def __init__(self, reader: _Reader):
+        self._reader = reader
+        self.naming, self.keys = _name_keys(reader)
+        ignored = reader.keys - set(self.keys.values()) - {_OBJECT_GRAPH}
+        self.ignored = tuple(sorted(ignored))
 
     def read(self) -> dict[str, np.ndarray]:
         """Reads all weights; returns them by name.
@@ -77,33 +116,52 @@ class Checkpoint:
         Raises:
           ValueError: a file is missing, cut off or altered.
         """
-        values = _read_tensors(self.prefix, [*self.keys.values()])
+        values = self._reader.read([*self.keys.values()])
         return dict(zip(self.keys, values, strict=True))
 
+    def read_global_step(self) -> int:
+        """Reads how many optimizer steps made the weights; 0: unknown.
 
-def open_checkpoint(prefix: str) -> Checkpoint:
-    """Lists the weights of a checkpoint.
+        A checkpoint that does not hold the number may have it in its name.
+
+        Raises:
+          ValueError: as `read`.
+        """
+        for key in (_STEP, "global_step"):
+            if key in self._reader.keys:
+                return int(self._reader.read([key])[0])
+        named = _STEP_IN_NAME.search(self._reader.prefix)
+        return int(named[1]) if named else 0
+
+    def has_save_counter(self) -> bool:
+        """True if the checkpoint holds a counter of a run."""
+        return _SAVE_COUNTER in self._reader.keys
+
+
+@contextlib.contextmanager
+def open_checkpoint(prefix: PathLike) -> Iterator[Checkpoint]:
+    """Opens a checkpoint; the files of a bucket are copied, once, until it is closed.
 
     Raises:
       ValueError: its index is missing, cut off or altered.
     """
-    shapes = _open_reader(prefix).get_variable_to_shape_map()
-    if _OBJECT_GRAPH not in shapes:
-        naming = Naming.NAMES
-        keys = {key: key for key in shapes if not _TRAINING_STATE.search(key)}
-    else:
-        naming = Naming.OWN
-        matches = {key: _OWN_WEIGHT.match(key) for key in shapes}
-        keys = {m[1].replace(".S", "/"): key for key, m in matches.items() if m}
-        if not keys:
-            naming, keys = Naming.OBJECTS, _keys_of_objects(prefix)
-    ignored = set(shapes) - set(keys.values()) - {_OBJECT_GRAPH}
-    return Checkpoint(prefix, naming, keys, tuple(sorted(ignored)))
+    with local_checkpoint(prefix) as local:
+        yield Checkpoint(_Reader(str(prefix), local))
 
 
-def _keys_of_objects(prefix: str) -> dict[str, str]:
+def _name_keys(reader: _Reader) -> tuple[Naming, dict[str, str]]:
+    """The naming of a checkpoint's keys, and name -> key of each weight."""
+    if _OBJECT_GRAPH not in reader.keys:
+        names = sorted(k for k in reader.keys if not _TRAINING_STATE.search(k))
+        return Naming.NAMES, {key: key for key in names}
+    matches = {key: _OWN_WEIGHT.match(key) for key in sorted(reader.keys)}
+    keys = {m[1].replace(".S", "/"): key for key, m in matches.items() if m}
+    return (Naming.OWN, keys) if keys else (Naming.OBJECTS, _keys_of_objects(reader))
+
+
+def _keys_of_objects(reader: _Reader) -> dict[str, str]:
     """Name of each variable of an object-based checkpoint -> its key."""
-    [stored] = _read_tensors(prefix, [_OBJECT_GRAPH])
+    [stored] = reader.read([_OBJECT_GRAPH])
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(stored)
     return {
         attribute.full_name or attribute.checkpoint_key: attribute.checkpoint_key
@@ -114,17 +172,15 @@ def _keys_of_objects(prefix: str) -> dict[str, str]:
     }
 
 
-def write_named(
-    prefix: str | os.PathLike[str], tensors: Mapping[str, np.ndarray]
-) -> None:
+def write_named(prefix: PathLike, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes tensors under their names, as TensorFlow 1 did.
 
     Raises:
       OSError: the disk is full, for instance.
     """
-    with explain_writing(prefix):
+    with new_checkpoint(prefix) as local:
         tf.raw_ops.SaveV2(
-            prefix=str(prefix),
+            prefix=local,
             tensor_names=list(tensors),
             shape_and_slices=[""] * len(tensors),
             tensors=[tf.constant(tensor) for tensor in tensors.values()],
@@ -132,7 +188,7 @@ def write_named(
 
 
 def write_own(
-    prefix: str | os.PathLike[str], weights: Mapping[str, np.ndarray], global_step: int
+    prefix: PathLike, weights: Mapping[str, np.ndarray], global_step: int
 ) -> None:
     """Writes weights as an own checkpoint without training state.
 
@@ -143,12 +199,36 @@ def write_own(
         weights={name: tf.Variable(value) for name, value in weights.items()},
         global_step=tf.Variable(global_step, dtype=tf.int64),
     )
-    with explain_writing(prefix):
-        checkpoint.write(str(prefix))
+    with new_checkpoint(prefix) as local:
+        checkpoint.write(local)
 
 
 @contextlib.contextmanager
-def explain_writing(prefix: str | os.PathLike[str]) -> Iterator[None]:
+def new_checkpoint(prefix: PathLike) -> Iterator[str]:
+    """Yields the local prefix under which TensorFlow is to write a checkpoint.
+
+    It is the prefix itself; or a temporary one, whose files are then copied to a
+    bucket, the index last, without which readers take no checkpoint for whole.
+
+    Raises:
+      OSError: the disk is full, for instance.
+    """
+    path = as_path(prefix)
+    with explain_writing(prefix):
+        if isinstance(path, Path):
+            yield str(prefix)
+            return
+        make_folder(path.parent)
+        with tempfile.TemporaryDirectory() as folder:
+            yield str(Path(folder, path.name))
+            files = sorted(Path(folder).iterdir(), key=lambda f: f.suffix == ".index")
+            for file in files:
+                with writing(path.parent / file.name):
+                    move_up(file, path.parent / file.name)
+
+
+@contextlib.contextmanager
+def explain_writing(prefix: PathLike) -> Iterator[None]:
     """Turns errors of TensorFlow while it writes into an OSError of one line."""
     try:
         yield
@@ -160,7 +240,7 @@ def explain_writing(prefix: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
-def find_checkpoint(prefix_or_dir: str | os.PathLike[str]) -> str:
+def find_checkpoint(prefix_or_dir: PathLike) -> str:
     """Returns the prefix of the checkpoint that a path names.
 
     Args:
@@ -171,13 +251,14 @@ def find_checkpoint(prefix_or_dir: str | os.PathLike[str]) -> str:
       ValueError: files of the checkpoint are missing; its folder's list of checkpoints
         is damaged; or a folder of several does not tell which is the latest.
     """
-    path = Path(prefix_or_dir)
-    listed = read_state(path)
-    if listed:
-        _require_files(listed[-1], f"{path / STATE_FILE} names")
-        return listed[-1]
-    if path.is_dir():
-        parts = (_PART.match(file.name) for file in path.iterdir())
+    path = as_path(prefix_or_dir)
+    files = entries(path).files
+    if STATE_FILE in files:
+        latest = read_state(path)[-1]
+        _require_files(latest, f"{path / STATE_FILE} names")
+        return latest
+    if files:
+        parts = (_PART.match(name) for name in files)
         names = sorted({part[1] for part in parts if part})
         if len(names) > 1:
             raise ValueError(
@@ -186,7 +267,7 @@ def find_checkpoint(prefix_or_dir: str | os.PathLike[str]) -> str:
         prefix = path / names[0] if names else path
     else:
         name = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", path.name)
-        prefix = path.with_name(name)
+        prefix = path.with_name(name) if name != path.name else path
     if not _parts_of(prefix):
         raise FileNotFoundError(
             f"No checkpoint {str(prefix_or_dir)!r}: pass the path up to '.index' or "
@@ -196,7 +277,7 @@ def find_checkpoint(prefix_or_dir: str | os.PathLike[str]) -> str:
     return str(prefix)
 
 
-def read_state(folder: str | os.PathLike[str]) -> list[str]:
+def read_state(folder: PathLike) -> list[str]:
     """Reads which checkpoints the file `checkpoint` of a folder lists.
 
     One that is listed under the path of another folder is looked for in this one first,
@@ -207,7 +288,7 @@ def read_state(folder: str | os.PathLike[str]) -> list[str]:
     Raises:
       ValueError: the file is damaged.
     """
-    folder = Path(folder)
+    folder = as_path(folder)
     file = folder / STATE_FILE
     if not file.is_file():
         return []
@@ -229,18 +310,16 @@ def read_state(folder: str | os.PathLike[str]) -> list[str]:
     return [_place(folder, name) for name in (*names, latest)]
 
 
-def _place(folder: Path, name: str) -> str:
+def _place(folder: AnyPath, name: str) -> str:
     """The prefix of a checkpoint that a folder lists."""
-    copied = folder / Path(name).name
-    is_elsewhere = Path(name).is_absolute() and not _parts_of(copied)
-    return name if is_elsewhere else str(copied)
+    copied = folder / PurePath(name).name
+    is_absolute = "://" in name or PurePath(name).is_absolute()
+    return name if is_absolute and not _parts_of(copied) else str(copied)
 
 
-def _parts_of(prefix: Path) -> list[str | None]:
+def _parts_of(prefix: AnyPath) -> list[str | None]:
     """For each file of a checkpoint, how many data files it says there are."""
-    if not prefix.parent.is_dir():
-        return []
-    parts = (_PART.match(file.name) for file in prefix.parent.iterdir())
+    parts = (_PART.match(name) for name in entries(prefix.parent).files)
     return [part[2] for part in parts if part and part[1] == prefix.name]
 
 
@@ -253,32 +332,28 @@ def _require_files(prefix: str, subject: str) -> None:
     Raises:
       ValueError: one is not.
     """
-    totals = {int(total) for total in _parts_of(Path(prefix)) if total}
+    path, there = as_path(prefix), entries(as_path(prefix).parent).files
+    totals = {int(total) for total in _parts_of(path) if total}
     needed = ["index"] + [
         f"data-{number:05}-of-{total:05}"
         for total in totals or {1}
         for number in range(total)
     ]
     for suffix in needed:
-        if not Path(f"{prefix}.{suffix}").is_file():
+        name = f"{path.name}.{suffix}"
+        # Some buckets list a new file late.
+        if name not in there and not path.with_name(name).is_file():
             raise ValueError(
-                f"{subject} checkpoint {Path(prefix).name}, but {prefix}.{suffix} is "
+                f"{subject} checkpoint {path.name}, but {prefix}.{suffix} is "
                 "missing: bring the file back, or name another checkpoint by its path "
                 "up to '.index'."
             )
 
 
-def read_global_step(prefix: str) -> int:
-    """Reads how many optimizer steps made a checkpoint; 0: unknown.
-
-    A checkpoint that does not hold the number may have it in its name.
-    """
-    reader = _open_reader(prefix)
-    for key in (_STEP, "global_step"):
-        if reader.has_tensor(key):
-            return int(_read_tensors(prefix, [key])[0])
-    named = _STEP_IN_NAME.search(prefix)
-    return int(named[1]) if named else 0
+def read_global_step(prefix: PathLike) -> int:
+    """Reads how many optimizer steps made a checkpoint; as its method."""
+    with open_checkpoint(prefix) as checkpoint:
+        return checkpoint.read_global_step()
 
 
 def is_start_of_run(prefix: str) -> bool:
@@ -286,32 +361,12 @@ def is_start_of_run(prefix: str) -> bool:
     named = _STEP_IN_NAME.search(prefix)
     if not named or int(named[1]) > 0:
         return False
-    # Converted weights of which no step is known have no counter of a run.
-    has_counter = _open_reader(prefix).has_tensor(_SAVE_COUNTER)
-    return has_counter and read_global_step(prefix) == 0
+    with open_checkpoint(prefix) as checkpoint:
+        # Converted weights of which no step is known have no counter of a run.
+        return checkpoint.has_save_counter() and checkpoint.read_global_step() == 0
 
 
 def summarize(names: Sequence[str], limit: int = 5) -> str:
     """Lists the first names, and tells how many more there are."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
-
-
-def _open_reader(prefix: str) -> Any:
-    return _explain_reading(prefix, lambda: tf.train.load_checkpoint(prefix))
-
-
-def _read_tensors(prefix: str, keys: Sequence[str]) -> list[np.ndarray]:
-    reader = _open_reader(prefix)
-    return _explain_reading(prefix, lambda: [reader.get_tensor(key) for key in keys])
-
-
-def _explain_reading(prefix: str, read: Callable[[], _T]) -> _T:
-    """Turns errors of TensorFlow's reader into a ValueError of one line."""
-    try:
-        return read()
-    except BROKEN_FILE as error:
-        raise ValueError(
-            f"Checkpoint {prefix} cannot be read: copy its .index and .data files "
-            f"again ({error})."
-        ) from error

@@ -1,6 +1,5 @@
 """Compares the vocabulary and text cleaning of rows or text with those of a model."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +9,12 @@ from albert_tf.checkpoints.model_dir import (
     read_stated,
 )
 from albert_tf.files import sha256, short_digest
+from albert_tf.storage import PathLike
 
 _DIGEST = "vocabulary_sha256"
 
 
-def stated_tokenizer(path: str | os.PathLike[str]) -> dict[str, Any]:
+def stated_tokenizer(path: PathLike) -> dict[str, Any]:
     """Reads what files next to weights state of their vocabulary and text cleaning.
 
     Returns:
@@ -31,9 +31,7 @@ def stated_tokenizer(path: str | os.PathLike[str]) -> dict[str, Any]:
     return stated
 
 
-def check_tokenizer(
-    path: str | os.PathLike[str], made_with: Mapping[str, Any], name: str
-) -> None:
+def check_tokenizer(path: PathLike, made_with: Mapping[str, Any], name: str) -> None:
     """Checks that rows or texts are those of a model's vocabulary and text cleaning.
 
     Args:

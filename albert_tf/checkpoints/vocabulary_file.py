@@ -1,11 +1,10 @@
 """A vocabulary of a model: its file, its kind, and the one rule of text cleaning."""
 
 import dataclasses
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.text.tokenizer import (
     AlbertTokenizer,
     default_strip_accents,
@@ -24,7 +23,7 @@ class VocabularyFile:
       is_wordpiece: whether it is a WordPiece vocabulary; None: its content tells.
     """
 
-    path: Path
+    path: AnyPath
     lower_case: bool
     strip_accents: bool
     is_wordpiece: bool | None = None
@@ -36,7 +35,7 @@ class VocabularyFile:
     @classmethod
     def with_cleaning(
         cls,
-        path: str | os.PathLike[str],
+        path: PathLike,
         stated: Mapping[str, Any],
         lower_case: bool | None = None,
         strip_accents: bool | None = None,
@@ -55,7 +54,7 @@ class VocabularyFile:
           strip_accents: overrides what is stated.
           is_wordpiece: as the class.
         """
-        path = Path(path)
+        path = as_path(path)
         if is_wordpiece is None:
             is_wordpiece = is_wordpiece_file(path)
         if lower_case is None:

@@ -3,15 +3,47 @@
 Letters in shapes: B batch, S sequence, H hidden, T tokens.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
 import tensorflow as tf
 import tf_keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.model import xla_attention
+from albert_tf.model.compilation import compiled_by_xla
 from albert_tf.model.dropout import Dropout, Site, block_sites
-from albert_tf.model.inference import JoinedProjection, TokenRows, attend_rows
+from albert_tf.model.inference import JoinedProjection, attend_rows
 from albert_tf.model.kernels import attend
 from albert_tf.model.layers import Initializer, LayerNorm, Projection
 from albert_tf.model.recomputation import recompute
+from albert_tf.model.shared_kernels import SharedKernel
+from albert_tf.model.token_rows import Rows, TokenRows
+
+
+class AttentionWeights(NamedTuple):
+    """Weights of `SelfAttention` on their way through the layers that share them.
+
+    Attributes:
+      joined: kernels of query, key and value next to each other; that of the query is
+        scaled as attention needs it.
+      joined_bias: their biases, in the compute dtype.
+      output: kernel of the output projection.
+    """
+
+    joined: SharedKernel
+    joined_bias: tf.Tensor
+    output: SharedKernel
+
+
+class FeedForwardWeights(NamedTuple):
+    """Kernels of `FeedForward` on their way through the layers that share them."""
+
+    intermediate: SharedKernel
+    output: SharedKernel
+
+
+BlockWeights: TypeAlias = tuple[AttentionWeights, FeedForwardWeights]
 
 
 class SelfAttention(tf_keras.layers.Layer):
@@ -76,17 +108,106 @@ class SelfAttention(tf_keras.layers.Layer):
         def drop(probabilities: tf.Tensor) -> tf.Tensor:
             return self.probability_dropout(probabilities, seed, sites.probabilities)
 
-        context = attend(
-            self.query(hidden, self._heads),
-            self.key(hidden, self._heads),
-            self.value(hidden, self._heads),
-            mask_logits,
-            drop,
-            self._recompute_probabilities,
-        )
-        context = tf.reshape(context, tf.shape(hidden))
-        output = self.dropout(self.output_projection(context), seed, sites.attention)
+        if compiled_by_xla():
+            output = self._attend_under_xla(hidden, mask_logits, drop)
+        else:
+            output = self._attend(hidden, mask_logits, drop)
+        output = self.dropout(output, seed, sites.attention)
         return self.layer_norm(hidden + output)
+
+    def _attend(
+        self,
+        hidden: tf.Tensor,
+        mask_logits: tf.Tensor,
+        drop: Callable[[tf.Tensor], tf.Tensor],
+    ) -> tf.Tensor:
+        """Attention and its output projection: [B, S, H] -> [B, S, H]."""
+        shape = tf.shape(hidden)
+        axes = [self._heads, hidden.shape[-1] // self._heads]
+        heads = tf.concat([shape[:2], axes], axis=0)
+        query, key, value = (
+            tf.transpose(tf.reshape(part(hidden), heads), [0, 2, 1, 3])
+            for part in (self.query, self.key, self.value)
+        )
+        query *= axes[1] ** -0.5
+        context = attend((query, key, value), mask_logits, drop)
+        context = tf.transpose(context, [0, 2, 1, 3])
+        return self.output_projection(tf.reshape(context, shape))
+
+    def shared_weights(self) -> AttentionWeights:
+        """The weights as `train` of the first layer takes them."""
+        parts = (self.query, self.key, self.value)
+        width = self.query.kernel.shape[1] // self._heads
+        scales = (width**-0.5, 1.0, 1.0)
+        kernels, biases = (
+            [values * scale for values, scale in zip(weights, scales, strict=True)]
+            for weights in zip(*((p.kernel, p.bias) for p in parts), strict=True)
+        )
+        return AttentionWeights(
+            SharedKernel.of(tf.concat(kernels, axis=1), self.compute_dtype),
+            tf.cast(tf.concat(biases, axis=0), self.compute_dtype),
+            self.output_projection.shared_kernel(),
+        )
+
+    def train(
+        self,
+        rows: tf.Tensor,
+        tokens: Rows,
+        weights: AttentionWeights,
+        seed: tf.Tensor | None,
+        index: Site,
+    ) -> tuple[tf.Tensor, AttentionWeights]:
+        """The training form of `call`, without XLA.
+
+        Args:
+          rows: [T, H].
+          tokens: where they stand.
+          weights: from `shared_weights` or from the layer before.
+          seed: as of `call`.
+          index: as of `call`.
+        Returns:
+          ([T, H], the weights for the next layer).
+        """
+        sites = block_sites(index)
+
+        def drop(probabilities: tf.Tensor) -> tf.Tensor:
+            return self.probability_dropout(probabilities, seed, sites.probabilities)
+
+        product, joined = weights.joined.multiply(rows)
+        product = tokens.spread(tf.nn.bias_add(product, weights.joined_bias))
+        size = rows.shape[1]
+        heads = [3, self._heads, size // self._heads]
+        parts = tf.reshape(product, tf.concat([tokens.shape, heads], axis=0))
+        parts = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]), num=3)
+        context = attend(parts, tokens.mask_logits, drop, self._recompute_probabilities)
+        context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, size])
+        output, kernel = weights.output.multiply(tokens.collect(context))
+        bias = self.output_projection.cast_bias()
+        output, bias = _drop(self.dropout, tokens, output, bias, seed, sites.attention)
+        weights = AttentionWeights(joined, weights.joined_bias, kernel)
+        return self.layer_norm.add(output, bias, rows), weights
+
+    def _attend_under_xla(
+        self,
+        hidden: tf.Tensor,
+        mask_logits: tf.Tensor,
+        drop: Callable[[tf.Tensor], tf.Tensor],
+    ) -> tf.Tensor:
+        """Attention and its output projection: [B, S, H] -> [B, S, H]."""
+        parts = (self.query, self.key, self.value)
+        dtype, width = self.compute_dtype, hidden.shape[-1]
+        axes = [self._heads, width // self._heads]
+        query_key, value = xla_attention.project_heads(
+            hidden,
+            [tf.reshape(tf.cast(p.kernel, dtype), [width, *axes]) for p in parts],
+            [tf.reshape(tf.cast(p.bias, dtype), axes) for p in parts],
+        )
+        context = xla_attention.attend(
+            query_key, value, mask_logits, drop, self._recompute_probabilities
+        )
+        output = self.output_projection
+        kernel, bias = (tf.cast(v, dtype) for v in (output.kernel, output.bias))
+        return xla_attention.merge_heads(context, kernel, bias)
 
     def join(self) -> JoinedProjection:
         """Joins query, key and value, for `infer`.
@@ -133,6 +254,28 @@ class FeedForward(tf_keras.layers.Layer):
         output = self.dropout(output, seed, block_sites(index).feed_forward)
         return self.layer_norm(hidden + output)
 
+    def shared_weights(self) -> FeedForwardWeights:
+        """The weights as `train` of the first layer takes them."""
+        return FeedForwardWeights(
+            self.intermediate.shared_kernel(), self.output_projection.shared_kernel()
+        )
+
+    def train(
+        self,
+        rows: tf.Tensor,
+        tokens: Rows,
+        weights: FeedForwardWeights,
+        seed: tf.Tensor | None,
+        index: Site,
+    ) -> tuple[tf.Tensor, FeedForwardWeights]:
+        """The training form of `call`; as that of `SelfAttention`."""
+        inner, intermediate = self.intermediate.train(rows, weights.intermediate)
+        output, kernel = weights.output.multiply(inner)
+        bias, site = self.output_projection.cast_bias(), block_sites(index).feed_forward
+        output, bias = _drop(self.dropout, tokens, output, bias, seed, site)
+        weights = FeedForwardWeights(intermediate, kernel)
+        return self.layer_norm.add(output, bias, rows), weights
+
     def infer(self, rows: tf.Tensor) -> tf.Tensor:
         """The inference form of `call`: [T, H] -> [T, H]."""
         output = self.output_projection.infer(self.intermediate.infer(rows))
@@ -178,8 +321,49 @@ class TransformerBlock(tf_keras.layers.Layer):
 
         return recompute(apply, hidden) if self._recompute_all else apply(hidden)
 
+    def train(
+        self,
+        rows: tf.Tensor,
+        tokens: Rows,
+        weights: BlockWeights,
+        seed: tf.Tensor | None,
+        index: Site,
+    ) -> tuple[tf.Tensor, BlockWeights]:
+        """The training form of `call`, without XLA; as that of `SelfAttention`."""
+
+        def apply(rows: tf.Tensor, *tensors: tf.Tensor) -> list[tf.Tensor]:
+            attention, feed_forward = tf.nest.pack_sequence_as(weights, tensors)
+            rows, attention = self.attention.train(rows, tokens, attention, seed, index)
+            rows, feed_forward = self.feed_forward.train(
+                rows, tokens, feed_forward, seed, index
+            )
+            return [rows, *tf.nest.flatten((attention, feed_forward))]
+
+        tensors = (rows, *tf.nest.flatten(weights))
+        outputs = recompute(apply, *tensors) if self._recompute_all else apply(*tensors)
+        return outputs[0], tf.nest.pack_sequence_as(weights, outputs[1:])
+
     def infer(
         self, rows: tf.Tensor, tokens: TokenRows, joined: JoinedProjection
     ) -> tf.Tensor:
         """The inference form of `call`, as in `SelfAttention`."""
         return self.feed_forward.infer(self.attention.infer(rows, tokens, joined))
+
+
+def _drop(
+    dropout: Dropout,
+    tokens: Rows,
+    rows: tf.Tensor,
+    bias: tf.Tensor,
+    seed: tf.Tensor | None,
+    site: Site,
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Dropout of `rows + bias` as (rows, what is left to add to them).
+
+    The mask is drawn for all positions, so that a token's does not depend on which
+    others are padding.
+    """
+    if not dropout.drops(seed):
+        return rows, bias
+    dropped = dropout(tokens.pad(tf.nn.bias_add(rows, bias)), seed, site)
+    return tokens.collect(tf.reshape(dropped, [-1, rows.shape[1]])), None

@@ -67,6 +67,10 @@ class Dropout(tf_keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self._rate = rate
 
+    def drops(self, seed: tf.Tensor | None) -> bool:
+        """True if `call` with that seed drops values."""
+        return self._rate > 0 and seed is not None
+
     def call(self, inputs: tf.Tensor, seed: tf.Tensor | None, site: Site) -> tf.Tensor:
         """Drops values and scales the others.
 
@@ -75,7 +79,7 @@ class Dropout(tf_keras.layers.Layer):
           seed: int32 [2], or None to drop nothing.
           site: number of this application.
         """
-        if self._rate == 0 or seed is None:
+        if not self.drops(seed):
             return inputs
         site_seed = tf.random.experimental.stateless_fold_in(seed, site)
         return tf.nn.experimental.stateless_dropout(inputs, self._rate, site_seed)

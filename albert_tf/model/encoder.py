@@ -13,11 +13,11 @@ import tf_keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.blocks import FeedForward, SelfAttention, TransformerBlock
+from albert_tf.model.compilation import compiled_by_xla
 from albert_tf.model.dropout import EMBEDDING_SITE, Dropout, resolve_seed
-from albert_tf.model.inference import TokenRows
 from albert_tf.model.layers import Initializer, LayerNorm, Projection
 from albert_tf.model.precision import policy_scope
-from albert_tf.model.recomputation import compiled_by_xla
+from albert_tf.model.token_rows import AllRows, Rows, TokenRows
 
 # Added to the logit of a padded position, as in the original: large enough to vanish in
 # the softmax, small enough that a row of padding alone gives no NaN.
@@ -121,9 +121,9 @@ class AlbertEncoder(tf_keras.layers.Layer):
           **kwargs: of the base class.
 
         `skips_padding` may be set to False before a graph is made of the model: without
-        `training` it then computes padding, too, by the operations that train. Other
-        formats than TensorFlow's take fixed shapes and these operations only, and so
-        does `tf.vectorized_map`.
+        `training` it then computes padding, too, by the operations that XLA compiles.
+        Other formats than TensorFlow's take fixed shapes and these operations only, and
+        so do `tf.vectorized_map` and gradients with respect to the outputs of layers.
         """
         super().__init__(**kwargs)
         if not isinstance(config, AlbertConfig):
@@ -173,9 +173,9 @@ class AlbertEncoder(tf_keras.layers.Layer):
         Args:
           inputs: dict of int32 [B, S]: `input_ids`; `input_mask`, 1 for a token and 0
             for padding; `segment_ids`, 0 or 1.
-          training: True to apply dropout, and to take the operations with the fastest
-            gradients; otherwise those of `albert_tf.model.inference`, except where XLA
-            compiles them, which needs fixed shapes.
+          training: True to apply dropout, and for fast gradients. Where XLA does not
+            compile, only tokens are computed, in training if the shape of `input_ids`
+            is not known when the graph is built.
           dropout_seed: int32 [2]; same seed, same masks. None takes one from
             TensorFlow's global generator if `training`.
         Returns:
@@ -183,10 +183,16 @@ class AlbertEncoder(tf_keras.layers.Layer):
           first position's projection), `encoder_outputs`, a list of [B, S, H], one for
           each block (L * inner_group_num), and `embedding_output` [B, S, E]. At padding
           they hold values without a meaning: 0, or what the layers make of it.
+          Layers do not read these tensors where they compute on tokens alone or train
+          without XLA. A gradient with respect to one is None there, other than that of
+          `embedding_output` in training.
         """
-        if not training and self.skips_padding and not compiled_by_xla():
-            return self._infer(inputs)
         seed = resolve_seed(training, dropout_seed)
+        if not compiled_by_xla():
+            if training:
+                return self._train(inputs, seed)
+            if self.skips_padding:
+                return self._infer(inputs)
         embedding_output = self.embeddings(
             inputs["input_ids"], inputs["segment_ids"], seed
         )
@@ -206,13 +212,43 @@ class AlbertEncoder(tf_keras.layers.Layer):
             "embedding_output": embedding_output,
         }
 
+    def _train(
+        self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor
+    ) -> dict[str, Any]:
+        ids, mask, segments = _of_one_shape(inputs)
+        embedded = self.embeddings(ids, segments, seed)
+        logits = _mask_logits(mask)
+        fixed = ids.shape.is_fully_defined()
+        tokens: Rows = AllRows(logits) if fixed else TokenRows.of(mask, logits)
+        rows = tokens.collect(tf.reshape(embedded, [-1, embedded.shape[-1]]))
+        if self.embedding_projection is not None:
+            kernel = self.embedding_projection.shared_kernel()
+            rows, _ = self.embedding_projection.train(rows, kernel)
+        outputs = []
+        apply_block = _trace_once(self.blocks, TransformerBlock.train)
+        blocks = self._applied_blocks()
+        layers = [layer for b in blocks for layer in (b.attention, b.feed_forward)]
+        weights = {layer: layer.shared_weights() for layer in dict.fromkeys(layers)}
+        for index, block in enumerate(blocks):
+            shared = block.attention, block.feed_forward
+            rows, passed_on = apply_block(
+                block,
+                rows,
+                tokens,
+                tuple(weights[layer] for layer in shared),
+                seed,
+                index,
+            )
+            weights |= zip(shared, passed_on, strict=True)
+            outputs.append(rows)
+        return {
+            **_outputs(tokens, outputs),
+            "pooled_output": self.pooler(tokens.first(rows)),
+            "embedding_output": embedded,
+        }
+
     def _infer(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, Any]:
-        ids = tf.convert_to_tensor(inputs["input_ids"])
-        # The places of tokens in one of them must be those in the others.
-        mask, segments = (
-            tf.ensure_shape(tf.broadcast_to(inputs[name], tf.shape(ids)), ids.shape)
-            for name in ("input_mask", "segment_ids")
-        )
+        ids, mask, segments = _of_one_shape(inputs)
         tokens = TokenRows.of(mask, _mask_logits(mask))
         embedded = self.embeddings.infer(ids, segments, tokens)
         rows = tf.cast(embedded, self.compute_dtype)
@@ -227,12 +263,9 @@ class AlbertEncoder(tf_keras.layers.Layer):
         for block in self._applied_blocks():
             rows = apply_block(block, rows, tokens, joined[id(block.attention)])
             outputs.append(rows)
-        encoder_outputs = [tokens.pad(output) for output in outputs]
-        first = tf.gather(rows, tokens.rows[:, 0])
         return {
-            "sequence_output": encoder_outputs[-1],
-            "pooled_output": self.pooler.infer(first),
-            "encoder_outputs": encoder_outputs,
+            **_outputs(tokens, outputs),
+            "pooled_output": self.pooler.infer(tokens.first(rows)),
             "embedding_output": tokens.pad(embedded),
         }
 
@@ -253,6 +286,22 @@ class AlbertEncoder(tf_keras.layers.Layer):
 def _distinct(layers: Sequence[Sequence[TransformerBlock]]) -> list[TransformerBlock]:
     """All blocks, each once, in the order of their first use."""
     return list({id(block): block for layer in layers for block in layer}.values())
+
+
+def _of_one_shape(inputs: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+    """Ids, mask and segments, [B, S] each: places of tokens are the same in all."""
+    ids = tf.convert_to_tensor(inputs["input_ids"])
+    others = (
+        tf.ensure_shape(tf.broadcast_to(inputs[name], tf.shape(ids)), ids.shape)
+        for name in ("input_mask", "segment_ids")
+    )
+    return [ids, *others]
+
+
+def _outputs(tokens: Rows, outputs: Sequence[tf.Tensor]) -> dict[str, Any]:
+    """The encoder's outputs of all blocks, from their rows, [T, H] each."""
+    padded = [tokens.pad(output) for output in outputs]
+    return {"sequence_output": padded[-1], "encoder_outputs": padded}
 
 
 def _mask_logits(input_mask: tf.Tensor) -> tf.Tensor:

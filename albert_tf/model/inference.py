@@ -1,9 +1,5 @@
-"""The forward pass without training: tokens without padding, in operations that
-TensorFlow fuses.
-
-`AlbertEncoder` takes it unless it trains. Hidden states are a matrix with a row for
-each token, [T, H], so that projections, activations and layer normalizations compute
-nothing for padding. Only attention needs the sequences, [B, S].
+"""The forward pass without training, on rows of tokens, in operations that TensorFlow
+fuses. `AlbertEncoder` takes it unless it trains.
 
 When TensorFlow optimizes a graph for a CPU, it replaces groups of operations by one:
 here a product with its bias and the activation or residual after it. It does so for
@@ -24,56 +20,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from albert_tf.model.token_rows import TokenRows
+
 # The activations whose inference form is another than that of training.
 FUSED_ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "gelu": partial(tf.nn.gelu, approximate=True),
 }
-
-
-class TokenRows(NamedTuple):
-    """The places of a batch's tokens in a matrix that has a row for each.
-
-    The first token of a sequence always has a row, even if its mask is 0, since the
-    pooled output is computed from it.
-
-    Attributes:
-      positions: int32 [T], places of the tokens in the flattened batch, increasing.
-      rows: int32 [B, S], the row of each token. Padding has the row of the last token
-        before it, so that what is read there belongs to the same sequence.
-      mask_logits: float32 [B, 1, 1, S], as attention adds them.
-    """
-
-    positions: tf.Tensor
-    rows: tf.Tensor
-    mask_logits: tf.Tensor
-
-    @classmethod
-    def of(cls, input_mask: tf.Tensor, mask_logits: tf.Tensor) -> "TokenRows":
-        """Finds the tokens of a mask [B, S], of any dtype, that is above 0 for them."""
-        is_first = tf.range(tf.shape(input_mask)[1]) == 0
-        has_row = tf.reshape((tf.cast(input_mask, tf.float32) > 0) | is_first, [-1])
-        positions = tf.cast(tf.where(has_row)[:, 0], tf.int32)
-        rows = tf.cumsum(tf.cast(has_row, tf.int32)) - 1
-        return cls(positions, tf.reshape(rows, tf.shape(input_mask)), mask_logits)
-
-    def collect(self, values: tf.Tensor) -> tf.Tensor:
-        """[B * S, ...] -> [T, ...]."""
-        return tf.gather(values, self.positions)
-
-    def spread(self, values: tf.Tensor) -> tf.Tensor:
-        """[T, ...] -> [B, S, ...]; at padding there is the value of a token."""
-        return tf.gather(values, self.rows)
-
-    def pad(self, values: tf.Tensor) -> tf.Tensor:
-        """[T, size] -> [B, S, size], 0 at padding."""
-        shape = tf.shape(self.rows)
-        flat = tf.scatter_nd(
-            self.positions[:, tf.newaxis],
-            values,
-            [shape[0] * shape[1], values.shape[1]],
-        )
-        padded = tf.reshape(flat, tf.concat([shape, [values.shape[1]]], axis=0))
-        return tf.ensure_shape(padded, [*self.rows.shape, values.shape[1]])
 
 
 class JoinedProjection(NamedTuple):

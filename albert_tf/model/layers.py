@@ -12,11 +12,13 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from albert_tf.model import training_kernels
+from albert_tf.model.compilation import compiled_by_xla
 from albert_tf.model.inference import FUSED_ACTIVATIONS
 from albert_tf.model.kernels import gelu, layer_norm
-from albert_tf.model.recomputation import compiled_by_xla
+from albert_tf.model.shared_kernels import SharedKernel
 
-# Keys are those of `albert_tf.config.ACTIVATIONS`.
+# Keys of these are those of `albert_tf.config.ACTIVATIONS`.
 _ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "gelu": gelu,
     "gelu_erf": tf.nn.gelu,
@@ -24,6 +26,8 @@ _ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "tanh": tf.nn.tanh,
     "linear": tf.identity,
 }
+# Activation -> function of rows and a bias, for those that have one of their own.
+_BIAS_ACTIVATIONS = {"gelu": training_kernels.bias_gelu}
 
 
 class Initializer:
@@ -76,40 +80,53 @@ class Projection(tf_keras.layers.Layer):
         self.kernel = initializer.weights(f"{scope}/kernel", sizes)
         self.bias = initializer.constant(f"{scope}/bias", sizes[1:], 0.0)
         self._activation = _ACTIVATIONS[activation]
+        self._bias_activation = _BIAS_ACTIVATIONS.get(activation, self._activate)
         self._fused_activation = FUSED_ACTIVATIONS.get(activation, self._activation)
 
-    def call(self, inputs: tf.Tensor, heads: int | None = None) -> tf.Tensor:
-        """Projects vectors; the result has the compute dtype.
-
-        Args:
-          inputs: [..., in].
-          heads: number of parts to split the last axis into; None: it is not split.
-        Returns:
-          [..., out], or [..., heads, out / heads].
-        """
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Projects vectors: [..., in] -> [..., out], of the compute dtype."""
         kernel = tf.cast(self.kernel, self.compute_dtype)
-        bias = tf.cast(self.bias, self.compute_dtype)
-        width = kernel.shape[1]
-        sizes = [heads, width // heads] if heads else [width]
+        bias = self.cast_bias()
         if compiled_by_xla():
             # The axes are kept: a reshape here costs a copy on a TPU.
-            kernel = tf.reshape(kernel, [kernel.shape[0], *sizes])
-            equation = "...H,HND->...ND" if heads else "...H,HK->...K"
-            outputs = tf.einsum(equation, inputs, kernel) + tf.reshape(bias, sizes)
-            return self._activation(outputs)
+            return self._activation(tf.einsum("...H,HK->...K", inputs, kernel) + bias)
         # With two axes this is one product of matrices, not a batch of products.
         flat = tf.reshape(inputs, [-1, kernel.shape[0]])
         outputs = self._activation(tf.nn.bias_add(tf.matmul(flat, kernel), bias))
-        outputs = tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], sizes], axis=0))
-        outputs.set_shape([*inputs.shape[:-1], *sizes])
-        return outputs
+        shape = tf.concat([tf.shape(inputs)[:-1], [kernel.shape[1]]], axis=0)
+        outputs = tf.reshape(outputs, shape)
+        return tf.ensure_shape(outputs, [*inputs.shape[:-1], kernel.shape[1]])
+
+    def train(
+        self, rows: tf.Tensor, kernel: SharedKernel
+    ) -> tuple[tf.Tensor, SharedKernel]:
+        """The training form of `call`, for layers that share its kernel.
+
+        Args:
+          rows: [T, in], of the compute dtype.
+          kernel: from `shared_kernel` or from the layer before.
+        Returns:
+          ([T, out], the kernel for the next layer).
+        """
+        product, kernel = kernel.multiply(rows)
+        return self._bias_activation(product, self.cast_bias()), kernel
+
+    def shared_kernel(self) -> SharedKernel:
+        """The kernel as `train` of the first layer takes it."""
+        return SharedKernel.of(tf.convert_to_tensor(self.kernel), self.compute_dtype)
+
+    def cast_bias(self) -> tf.Tensor:
+        """The bias in the compute dtype."""
+        return tf.cast(self.bias, self.compute_dtype)
+
+    def _activate(self, rows: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+        return self._activation(tf.nn.bias_add(rows, bias))
 
     def infer(self, rows: tf.Tensor) -> tf.Tensor:
         """The inference form of `call`: [T, in] -> [T, out]."""
         kernel = tf.cast(self.kernel, self.compute_dtype)
-        bias = tf.cast(self.bias, self.compute_dtype)
         product = tf.matmul(tf.cast(rows, self.compute_dtype), kernel)
-        return self._fused_activation(tf.nn.bias_add(product, bias))
+        return self._fused_activation(tf.nn.bias_add(product, self.cast_bias()))
 
 
 class LayerNorm(tf_keras.layers.Layer):
@@ -131,3 +148,16 @@ class LayerNorm(tf_keras.layers.Layer):
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """[..., size] -> the same shape and dtype."""
         return layer_norm(inputs, tf.identity(self.gamma), tf.identity(self.beta))
+
+    def add(
+        self, rows: tf.Tensor, bias: tf.Tensor | None, residual: tf.Tensor
+    ) -> tf.Tensor:
+        """Normalizes `rows + bias + residual` in training.
+
+        Args:
+          rows: [T, size].
+          bias: [size]; None: there is none.
+          residual: [T, size].
+        """
+        gamma, beta = tf.identity(self.gamma), tf.identity(self.beta)
+        return training_kernels.add_and_normalize(rows, bias, residual, gamma, beta)

@@ -1,44 +1,40 @@
 """Recomputation in the backward pass, which needs less memory and more time."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
-from tensorflow.python.ops import control_flow_util
+
+from albert_tf.model.compilation import compiled_by_xla
 
 
-def recompute(function: Callable[..., tf.Tensor], *inputs: tf.Tensor) -> tf.Tensor:
+def recompute(function: Callable[..., Any], *inputs: tf.Tensor) -> Any:
     """Computes `function(*inputs)`, keeping only the inputs for the backward pass.
 
     `tf.recompute_grad` saves nothing under XLA, which merges the second computation
     with the first. Here a barrier makes the second one wait for the gradient.
 
     Args:
-      function: tensors -> one float tensor. It may read variables; other tensors that
-        it reads get no gradient.
+      function: tensors -> a float tensor, or a list of some. It may read variables;
+        other tensors that it reads get no gradient.
       *inputs: float tensors.
     """
 
     @tf.custom_gradient
     def forward(*arguments):
-        def gradient(upstream, variables=()):
+        def gradient(*upstream, variables=()):
             with tf.GradientTape() as tape:
-                delayed = barrier(upstream, arguments)
+                delayed = barrier(upstream[0], arguments)
                 tape.watch(delayed)
-                output = function(*delayed)
+                outputs = tf.nest.flatten(function(*delayed))
             sources = (list(delayed), list(variables))
-            gradients = tape.gradient(output, sources, upstream)
+            gradients = tape.gradient(outputs, sources, list(upstream))
             return gradients if variables else gradients[0]
 
         return function(*arguments), gradient
 
     return forward(*inputs)
-
-
-def compiled_by_xla() -> bool:
-    """True while tracing a function that XLA compiles, as it always does on TPUs."""
-    graph = tf.compat.v1.get_default_graph()
-    return control_flow_util.GraphOrParentsInXlaContext(graph)
 
 
 def barrier(upstream: tf.Tensor, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:

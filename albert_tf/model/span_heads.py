@@ -164,7 +164,7 @@ class AnswerableSpanModel(EncoderWithHeads):
 
 
 class _Score(tf_keras.layers.Layer):
-    """One number for each vector, in float32 even if the vectors are bfloat16.
+    """One number for each vector, in float32 even if the vectors have 16 bits.
 
     The best scores of many may differ in their last digits only.
     """

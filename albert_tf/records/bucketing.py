@@ -10,9 +10,12 @@ cut into batches, whose order is then shuffled. For example, 5 rows of the lengt
     sorted, cut         [2 4] [7 9]   [4 5] [5 7]
     batches, shuffled   [7 9] [2 4]   [4 5] [5 7]
 
+With random batches a pool is not sorted, and nothing else differs.
+
 A pool may span several epochs. Pool number n depends on the seed and n only, so the
 batch of any step is known without those before it, and a resumed run continues with the
-right one. The length that a batch is padded to changes its cost, not its result.
+right one. The length that a batch is padded to changes its cost and which values
+dropout drops, nothing else.
 """
 
 import numpy as np
@@ -94,12 +97,15 @@ class LengthBatches:
         self._rows = int(self._lengths.shape[0])
         self._longest = _longest(record_set, int(tf.reduce_max(self._lengths)))
 
-    def training(self, seed: int, first_step: int) -> tf.data.Dataset:
+    def training(
+        self, seed: int, first_step: int, by_length: bool = True
+    ) -> tf.data.Dataset:
         """Returns endless global batches: (row indices, weights, padded length).
 
         Args:
           seed: of the order.
           first_step: the step whose batch comes first.
+          by_length: False: rows are not sorted, so batches are random.
         Returns:
           int64 [B], float32 [B] (all 1), int32 [].
         """
@@ -109,7 +115,10 @@ class LengthBatches:
         pools = tf.data.Dataset.range(first_pool, tf.int64.max)
         weights = tf.ones([size], tf.float32)
         return (
-            pools.map(lambda pool: self._pool(pool, batches, seed), tf.data.AUTOTUNE)
+            pools.map(
+                lambda pool: self._pool(pool, batches, seed, by_length),
+                tf.data.AUTOTUNE,
+            )
             .unbatch()
             .skip(skipped)
             .map(lambda rows: (rows, weights, self._padded_length(rows)))
@@ -181,13 +190,16 @@ class LengthBatches:
         rounded = -(-longest // self._multiple) * self._multiple
         return tf.minimum(rounded, self._longest)
 
-    def _pool(self, pool: tf.Tensor, batches: int, seed: int) -> tf.Tensor:
+    def _pool(
+        self, pool: tf.Tensor, batches: int, seed: int, by_length: bool
+    ) -> tf.Tensor:
         """Returns the row indices of a pool's batches, int64 [batches, B].
 
         Args:
           pool: int64 [], its number.
           batches: number of batches in a pool.
           seed: of the order.
+          by_length: as for `training`.
         """
         size, rows = batches * self.batch_size, self._rows
         first = pool * size
@@ -200,8 +212,10 @@ class LengthBatches:
             for later in range((size - 1) // rows + 2)
         ]
         chosen = tf.concat(orders, axis=0)[offset : offset + size]
-        by_length = tf.argsort(tf.gather(self._lengths, chosen), stable=True)
-        cut = tf.reshape(tf.gather(chosen, by_length), [batches, self.batch_size])
+        if by_length:
+            order = tf.argsort(tf.gather(self._lengths, chosen), stable=True)
+            chosen = tf.gather(chosen, order)
+        cut = tf.reshape(chosen, [batches, self.batch_size])
         # Negative, so that pools and epochs do not share seeds.
         mixed = tf.random.experimental.stateless_shuffle(
             cut, tf.stack([seed, -1 - pool])

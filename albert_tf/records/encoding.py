@@ -29,6 +29,7 @@ import mmap
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
@@ -40,11 +41,15 @@ from albert_tf.records.features import (
     lengths_name,
     row_value,
 )
+from albert_tf.storage import PathLike, as_path, local_copy
 
 # Bytes of a frame before and after the Example.
 _HEAD, _TAIL = 12, 4
 _MASK_DELTA = 0xA282EAD8
 _LENGTH = struct.Struct("<Q")
+# Rows between two places of an index: it takes a byte or less a row, and at most 63
+# rows are read for nothing where reading begins.
+INDEX_EVERY = 64
 
 # Tags (field number << 3 | 2, "length-delimited") of the messages in an Example.
 _FEATURES = _ENTRY = _KEY = _VALUES = b"\x0a"
@@ -181,60 +186,86 @@ def read_examples(file: BinaryIO) -> Iterator[bytes]:
         offset += _HEAD + size + _TAIL
 
 
-def count_frames(path: str | os.PathLike[str]) -> int | None:
+class FrameIndex(NamedTuple):
+    """Places of the records of a file, by their lengths alone.
+
+    Attributes:
+      rows: number of records before the end, or before the one that is cut off.
+      offsets: places of every `INDEX_EVERY`-th of them, bytes, int64.
+      cut_off: place of the first record that claims more bytes than there are; None:
+        there is none.
+    """
+
+    rows: int
+    offsets: np.ndarray
+    cut_off: int | None
+
+
+def index_frames(path: PathLike) -> FrameIndex:
+    """Walks over the lengths of a file's records; checksums are not compared.
+
+    A file of a bucket is copied for it.
+    """
+    with local_copy(path) as local:
+        return _index_frames(local)
+
+
+def _index_frames(path: Path) -> FrameIndex:
+    end = path.stat().st_size
+    if not end:
+        return FrameIndex(0, np.zeros(0, np.int64), None)
+    rows, offset, offsets = 0, 0, []
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m,
+    ):
+        while offset < end:
+            room = end - offset - _HEAD - _TAIL
+            if room < 0 or (size := _LENGTH.unpack_from(m, offset)[0]) > room:
+                break
+            if rows % INDEX_EVERY == 0:
+                offsets.append(offset)
+            rows += 1
+            offset += _HEAD + size + _TAIL
+    cut_off = offset if offset < end else None
+    return FrameIndex(rows, np.array(offsets, np.int64), cut_off)
+
+
+def count_frames(path: PathLike) -> int | None:
     """Counts the records of a file by their lengths alone, without their checksums.
 
     Returns:
       The number of records; None: the last one is cut off.
     """
-    size = os.path.getsize(path)
-    if not size:
-        return 0
-    number, begin = 0, 0
-    with (
-        open(path, "rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
-    ):
-        while begin < size:
-            length = int.from_bytes(content[begin : begin + 8], "little")
-            begin += _HEAD + length + _TAIL
-            number += 1
-    return number if begin == size else None
+    frames = index_frames(path)
+    return frames.rows if frames.cut_off is None else None
 
 
-def starts_with_record(path: str | os.PathLike[str]) -> bool:
-    """True if a file is empty or begins with the length of a record."""
-    if not os.path.isfile(path):
+def has_record_at(path: PathLike, offset: int) -> bool:
+    """True if a record that fits into its file begins at a place, by its head."""
+    place = as_path(path)
+    end = place.stat().st_size
+    with place.open("rb") as file:
+        file.seek(offset)
+        head = file.read(_HEAD)
+    if len(head) < _HEAD or head[8:] != _checksum(head[:8]):
         return False
-    with open(path, "rb") as file:
+    return int.from_bytes(head[:8], "little") <= end - offset - _HEAD - _TAIL
+
+
+def starts_with_record(path: PathLike) -> bool:
+    """True if a file is empty or begins with the length of a record."""
+    place = as_path(path)
+    if not place.is_file():
+        return False
+    with place.open("rb") as file:
         head = file.read(_HEAD)
     return not head or (len(head) == _HEAD and head[8:] == _checksum(head[:8]))
 
 
-def find_bad_length(path: str | os.PathLike[str]) -> int | None:
-    """Returns the place of the first record that claims more bytes than there are.
-
-    Lengths alone are read, which is fast; checksums are not compared.
-    """
-    end = os.path.getsize(path)
-    if not end:
-        return None
-    with (
-        open(path, "rb") as file,
-        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m,
-    ):
-        offset = 0
-        while offset < end:
-            room = end - offset - _HEAD - _TAIL
-            if room < 0 or (size := _LENGTH.unpack_from(m, offset)[0]) > room:
-                return offset
-            offset += _HEAD + size + _TAIL
-    return None
-
-
-def find_damage(path: str | os.PathLike[str]) -> int | None:
+def find_damage(path: PathLike) -> int | None:
     """Returns the place of the first damaged record of a file, in bytes, or None."""
-    with open(path, "rb") as file:
+    with as_path(path).open("rb") as file:
         try:
             for _ in read_examples(file):
                 pass

@@ -1,7 +1,6 @@
 """Reads record files with TensorFlow."""
 
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import tensorflow as tf
 from albert_tf.records import encoding
 from albert_tf.records.features import Features, lengths_name
 from albert_tf.records.sidecar import RecordSet, read_metadata
+from albert_tf.storage import PathLike, as_path
 
 # Rows that are parsed together.
 _ROWS_PER_BLOCK = 256
@@ -32,7 +32,7 @@ def parsing_spec(features: Features) -> dict[str, Any]:
     return spec
 
 
-def read_rows(path: str | os.PathLike[str]) -> Iterator[dict[str, np.ndarray]]:
+def read_rows(path: PathLike) -> Iterator[dict[str, np.ndarray]]:
     """Yields the rows of one file as numpy arrays, in file order.
 
     Meant for inspection and tests; training reads `batches.training_batches`.
@@ -42,16 +42,14 @@ def read_rows(path: str | os.PathLike[str]) -> Iterator[dict[str, np.ndarray]]:
             yield {name: values[row] for name, values in batch.items()}
 
 
-def read_batches(
-    path: str | os.PathLike[str], size: int
-) -> Iterator[dict[str, np.ndarray]]:
+def read_batches(path: PathLike, size: int) -> Iterator[dict[str, np.ndarray]]:
     """Yields the rows of one file, `size` at a time, checksums and shapes checked.
 
     Raises:
       ValueError: a row is damaged or has other features than the sidecar says.
     """
     spec = parsing_spec(read_metadata(path)["features"])
-    with open(path, "rb") as file:
+    with as_path(path).open("rb") as file:
         examples = encoding.read_examples(file)
         try:
             while block := list(itertools.islice(examples, size)):
@@ -99,7 +97,7 @@ def find_miscount(
       ValueError: a file is damaged.
     """
     for path, expected in zip(paths, rows, strict=True):
-        with open(path, "rb") as file:
+        with as_path(path).open("rb") as file:
             try:
                 counted = sum(1 for _ in encoding.read_examples(file))
             except encoding.DamagedRecordError as error:
@@ -117,8 +115,20 @@ def check_counts(record_set: RecordSet) -> None:
         says.
     """
     if miscount := find_miscount(record_set.paths, record_set.rows):
-        path, expected, counted = miscount
-        raise ValueError(
-            f"{path} has {counted:,} rows, but its sidecar says {expected:,}: copy "
-            "both again, or remove both and make the records again."
-        )
+        raise miscount_error(*miscount)
+
+
+def miscount_error(path: str, expected: int, counted: int) -> ValueError:
+    """Returns the error of a file with another number of rows than expected."""
+    return ValueError(
+        f"{path} has {counted:,} rows, but its sidecar says {expected:,}: copy both "
+        "again, or remove both and make the records again."
+    )
+
+
+def corruption_error(path: str, offset: int) -> ValueError:
+    """Returns the error of a file with a damaged record, which begins at a byte."""
+    return ValueError(
+        f"A record is corrupt: {path} at byte {offset:,}. Make the file again or copy "
+        "it again."
+    )

@@ -2,29 +2,29 @@
 
 `NAME.tfrecord.json` has the number of rows of `NAME.tfrecord`, their features, and the
 vocabulary, casing, lengths and seed that made them. It is written last, so a record
-file that has a sidecar is complete.
+file that has a sidecar is complete. From version 2 it also has the places of every 64th
+row, so that reading can begin anywhere; readers of version 1 look for them in the file.
 """
 
+import contextlib
 import dataclasses
-import glob
 import itertools
 import json
-import os
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from albert_tf.files import (
-    check_local,
-    digest,
-    read_json,
-    require_utf8,
-    short_digest,
-)
-from albert_tf.records.features import Feature, Features
+import numpy as np
 
-FORMAT_VERSION = 1
+from albert_tf.files import digest, read_json, require_utf8, short_digest
+from albert_tf.records.encoding import INDEX_EVERY
+from albert_tf.records.features import Feature, Features
+from albert_tf.storage import AnyPath, PathLike, as_path, find, resolve
+
+FORMAT_VERSION = 2
+_KNOWN_VERSIONS = (1, 2)
+# Places of rows: {"every": 64, "offsets": [0, 20480, ...]}, in bytes.
+INDEX = "index"
 # Keys that files must agree in to be read together: the vocabulary and text cleaning,
 TOKENIZER_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
 # and the two segments of a pretraining row: "sop", "nsp" or "none".
@@ -48,47 +48,79 @@ _BYTES_OF_VALUE = {"int64": 1, "float32": 4, "string": 0}
 _STATISTICS = ("statistics", "text")
 
 
-def sidecar_path(path: str | os.PathLike[str]) -> Path:
+def sidecar_path(path: PathLike) -> AnyPath:
     """Returns the path of a record file's sidecar."""
-    return Path(f"{path}{_SIDECAR_SUFFIX}")
+    return as_path(f"{path}{_SIDECAR_SUFFIX}")
 
 
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+def index_json(offsets: np.ndarray) -> dict[str, Any]:
+    """Returns the entry of a sidecar for the places of every 64th row."""
+    return {"every": INDEX_EVERY, "offsets": offsets.tolist()}
+
+
+def read_metadata(path: PathLike) -> dict[str, Any]:
     """Reads the sidecar of a record file, its features as `Feature` values.
+
+    The index is left out.
 
     Raises:
       FileNotFoundError: the file or its sidecar is missing.
+      IsADirectoryError: it is a folder.
       ValueError: the sidecar is damaged, of another format or of another file, or
         claims more or larger rows than the file has room for.
     """
+    return _read_sidecar(path)[0]
+
+
+def _read_sidecar(
+    path: PathLike,
+) -> tuple[dict[str, Any], np.ndarray | None]:
+    """Returns what `read_metadata` does, and the index, int64; None: it has none."""
     sidecar = sidecar_path(path)
-    for needed in (Path(path), sidecar):
+    for needed in (as_path(path), sidecar):
         if not needed.is_file():
+            if needed.is_dir():
+                raise IsADirectoryError(
+                    f"{needed} is a folder: name the record files in it, with a glob."
+                )
             raise FileNotFoundError(
                 f"{needed} is missing: make the records again with "
                 "run_scripts/create_pretraining_data.py, or copy the file and its "
                 "sidecar together."
             )
-    try:
+    with _reading(sidecar):
         metadata = read_json(sidecar)
-        version = metadata["format_version"]
+        version, stored = metadata["format_version"], metadata.pop(INDEX, None)
         _check_types(metadata)
         metadata["features"] = {
             name: _feature_from_json(name, spec)
             for name, spec in metadata["features"].items()
         }
+    if version not in _KNOWN_VERSIONS:
+        raise ValueError(
+            f"{sidecar} has format_version {version!r:.40}, this release reads "
+            f"{_KNOWN_VERSIONS[0]} to {_KNOWN_VERSIONS[-1]}: make the records again."
+        )
+    _check_size(path, metadata)
+    if version < FORMAT_VERSION:
+        return metadata, None
+    with _reading(sidecar):
+        offsets = _index_from_json(stored, metadata["rows"])
+    if len(offsets) and offsets[-1] > as_path(path).stat().st_size - _BYTES_OF_FRAME:
+        raise wrong_index(path)
+    return metadata, offsets
+
+
+@contextlib.contextmanager
+def _reading(sidecar: AnyPath) -> Iterator[None]:
+    """Names the sidecar in errors about its content."""
+    try:
+        yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{sidecar} is not a record sidecar ({error!r}): copy it again, or make "
             "the records again."
         ) from error
-    if version != FORMAT_VERSION:
-        raise ValueError(
-            f"{sidecar} has format_version {version!r:.40}, this release reads "
-            f"{FORMAT_VERSION}: make the records again."
-        )
-    _check_size(path, metadata)
-    return metadata
 
 
 def _check_types(metadata: Mapping[str, Any]) -> None:
@@ -123,10 +155,44 @@ def _feature_from_json(name: str, spec: Mapping[str, Any]) -> Feature:
     return Feature(tuple(spec["shape"]), spec["dtype"])
 
 
-def _check_size(path: str | os.PathLike[str], metadata: Mapping[str, Any]) -> None:
+def _index_from_json(stored: Any, rows: int) -> np.ndarray:
+    """Returns the places of a sidecar's index, int64, after checking them.
+
+    Args:
+      stored: as `index_json`.
+      rows: number of rows in the file.
+    """
+    if not isinstance(stored, dict) or stored["every"] != INDEX_EVERY:
+        raise ValueError(
+            f"index must have the places of every {INDEX_EVERY}th row. Received "
+            f"{stored!r:.80}"
+        )
+    offsets = stored["offsets"]
+    if not isinstance(offsets, list) or len(offsets) != -(-rows // INDEX_EVERY):
+        raise ValueError(
+            f"index must have a place for every {INDEX_EVERY} of {rows:,} rows. "
+            f"Received {offsets!r:.80}"
+        )
+    for offset in offsets:
+        _check_count("each place of index", offset)
+    places = np.array(offsets, np.int64)
+    if rows and (places[0] != 0 or np.any(np.diff(places) <= 0)):
+        raise ValueError(f"places of index must rise from 0. Received {offsets!r:.80}")
+    return places
+
+
+def wrong_index(path: PathLike) -> ValueError:
+    """Returns the error of a sidecar whose index does not fit its file."""
+    return ValueError(
+        f"{sidecar_path(path)} has an index that does not fit the rows of {path}: copy "
+        "both again, or remove both and make the records again."
+    )
+
+
+def _check_size(path: PathLike, metadata: Mapping[str, Any]) -> None:
     """Raises ValueError if a file is not as large as its sidecar says, or too small
     for its rows."""
-    size = os.path.getsize(path)
+    size = as_path(path).stat().st_size
     if size != metadata.get("bytes", size):
         raise ValueError(
             f"{path} has {size:,} bytes, but its sidecar says {metadata['bytes']:,}: "
@@ -154,8 +220,10 @@ class RecordSet:
       features: the spec that the rows of all files meet.
       metadata: the first file's sidecar; all files agree in the vocabulary, the text
         cleaning and the pair objective.
-      sha256: digest of the sidecars, without statistics. It is the same for the same
-        rows wherever the files are.
+      sha256: digest of the sidecars, without statistics and index. It is the same for
+        the same rows wherever the files are, and in all versions of sidecars.
+      offsets: for each file the places of every 64th row, int64; None: its sidecar
+        does not say them.
     """
 
     paths: tuple[str, ...]
@@ -163,6 +231,9 @@ class RecordSet:
     features: Features
     metadata: Mapping[str, Any]
     sha256: str
+    offsets: tuple[np.ndarray | None, ...] = dataclasses.field(
+        compare=False, repr=False
+    )
 
     @property
     def total_rows(self) -> int:
@@ -188,9 +259,7 @@ class RecordSet:
         return self.metadata.get(PAIR_OBJECTIVE)
 
 
-def check_features(
-    path: str | os.PathLike[str], features: Features, expected: Features
-) -> None:
+def check_features(path: PathLike, features: Features, expected: Features) -> None:
     """Checks that the rows of a file have some features.
 
     Args:
@@ -237,8 +306,7 @@ def expand_paths(pattern: str) -> list[str]:
     paths = []
     entries = filter(None, (part.strip() for part in pattern.split(",")))
     for entry in itertools.chain.from_iterable(map(shard_paths, entries)):
-        check_local(entry)
-        named = [entry] if os.path.isfile(entry) else glob.glob(entry)
+        named = [entry] if as_path(entry).is_file() else find(entry)
         # "data/*" stands for the records, not for the sidecars among them.
         records = [path for path in named if not path.endswith(_SIDECAR_SUFFIX)]
         if not records:
@@ -248,7 +316,7 @@ def expand_paths(pattern: str) -> list[str]:
         paths.extend(records)
     if not paths:
         raise FileNotFoundError("No record file is named: pass --input_file.")
-    return sorted({os.path.realpath(path): path for path in sorted(paths)}.values())
+    return sorted({str(resolve(path)): path for path in sorted(paths)}.values())
 
 
 def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
@@ -265,7 +333,7 @@ def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> Record
     """
     for path in paths:
         require_utf8(path)
-    sidecars = [read_metadata(path) for path in paths]
+    sidecars, offsets = zip(*map(_read_sidecar, paths), strict=True)
     first = sidecars[0]
     for path, sidecar in zip(paths, sidecars, strict=True):
         for key, wanted in expected.items():
@@ -287,14 +355,21 @@ def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> Record
     if not sum(rows):
         raise ValueError(f"{paths[0]} and its set hold no rows: make them again.")
     return RecordSet(
-        tuple(map(str, paths)), rows, first["features"], first, _digest(sidecars)
+        tuple(map(str, paths)),
+        rows,
+        first["features"],
+        first,
+        _digest(sidecars),
+        offsets,
     )
 
 
 def _digest(sidecars: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the digest of sidecars, in their order, without statistics."""
+    """Returns the digest of sidecars, in their order, without statistics and index."""
+    # Version 1 in all of them: rows that are made again stay the same rows.
     values = [
         {key: value for key, value in sidecar.items() if key not in _STATISTICS}
+        | {"format_version": _KNOWN_VERSIONS[0]}
         for sidecar in sidecars
     ]
     text = json.dumps(values, sort_keys=True, default=dataclasses.asdict)

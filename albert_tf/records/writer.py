@@ -4,30 +4,29 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from albert_tf.file_kinds import check_replaceable, not_ours
-from albert_tf.files import (
-    json_bytes,
-    make_folder,
-    partial_file,
-    sync,
-    write_json,
-    writing,
-)
+from albert_tf.files import json_bytes, make_folder, partial_file, write_json
+from albert_tf.partial_files import sync, writing
 from albert_tf.records import encoding
 from albert_tf.records.features import Features, check_size, row_value
-from albert_tf.records.sidecar import FORMAT_VERSION, sidecar_path
+from albert_tf.records.sidecar import (
+    FORMAT_VERSION,
+    INDEX,
+    index_json,
+    sidecar_path,
+)
+from albert_tf.storage import PathLike, as_path, move_up
 
 # Rows that are encoded together.
 _ROWS_PER_BLOCK = 256
 
 
 def write_records(
-    path: str | os.PathLike[str],
+    path: PathLike,
     rows: Iterable[Mapping[str, Any]],
     features: Features,
     metadata: Mapping[str, Any],
@@ -47,7 +46,7 @@ def write_records(
       FileExistsError: a file of another kind is there.
       OSError: the folder cannot be written, or its disk is full.
     """
-    path = Path(path)
+    path = as_path(path)
     make_folder(path.parent)
     check_output(path)
     count = 0
@@ -64,7 +63,7 @@ def write_records(
     return count
 
 
-def check_output(path: str | os.PathLike[str]) -> None:
+def check_output(path: PathLike) -> None:
     """Checks that a record file and its sidecar replace no files of other kinds.
 
     Raises:
@@ -74,14 +73,16 @@ def check_output(path: str | os.PathLike[str]) -> None:
     ours = {"format_version": FORMAT_VERSION, "features": {}}
     check_replaceable(sidecar, json_bytes(ours))
     # Damaged records are known by their sidecar.
-    known = os.path.isfile(path) and sidecar.is_file()
-    if os.path.lexists(path) and not (known or encoding.starts_with_record(path)):
+    file = as_path(path)
+    is_there = file.exists() or file.is_symlink()
+    known = is_there and file.is_file() and sidecar.is_file()
+    if is_there and not (known or encoding.starts_with_record(path)):
         raise not_ours(path)
 
 
 def publish_records(
     partial: str | os.PathLike[str],
-    path: str | os.PathLike[str],
+    path: PathLike,
     rows: int,
     features: Features,
     metadata: Mapping[str, Any],
@@ -89,7 +90,7 @@ def publish_records(
     """Renames a finished file of records and writes its sidecar.
 
     Args:
-      partial: the finished file, on the same disk as `path`.
+      partial: the finished local file, on the disk of `path` if that is local.
       path: its name from now on.
       rows: number of rows in it.
       features, metadata: as for `write_records`.
@@ -101,9 +102,10 @@ def publish_records(
     check_output(path)
     with writing(path):
         sync(partial)
-        counted = encoding.count_frames(partial)
-        if counted != rows:
-            found = "a row that is cut off" if counted is None else f"{counted} rows"
+        frames = encoding.index_frames(partial)
+        if frames.cut_off is not None or frames.rows != rows:
+            cut_off = frames.cut_off is not None
+            found = "a row that is cut off" if cut_off else f"{frames.rows} rows"
             raise OSError(f"it holds {found} where {rows} were written")
         sidecar = {
             **metadata,
@@ -111,10 +113,11 @@ def publish_records(
             "rows": rows,
             "bytes": os.path.getsize(partial),
             "features": {n: dataclasses.asdict(f) for n, f in features.items()},
+            INDEX: index_json(frames.offsets),
         }
         # Not sooner: a failure must leave older rows and their sidecar as they were.
         sidecar_path(path).unlink(missing_ok=True)
-        os.replace(partial, path)
+        move_up(partial, path)
     write_json(sidecar_path(path), sidecar)
 
 

@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.load import HEADS, LoadReport, load_weights
+from albert_tf.checkpoints.formats import StoredWeights, read_weights
+from albert_tf.checkpoints.load import HEADS, LoadReport, assign_weights
 from albert_tf.config import AlbertConfig
 from albert_tf.model.layers import Projection
 from albert_tf.model.precision import precision_policy
@@ -90,7 +91,7 @@ def embedding_signatures(
 
 def load_model(
     config: AlbertConfig,
-    checkpoint: str,
+    checkpoint: str | StoredWeights,
     task_config: TaskConfig | None,
     precision: str = "float32",
     skips_padding: bool = True,
@@ -99,9 +100,9 @@ def load_model(
 
     Args:
       config: the model's configuration.
-      checkpoint: path of weights of any format.
+      checkpoint: path of weights of any format, or weights that are read already.
       task_config: the task; None: the encoder alone.
-      precision: of activations, "float32" or "bfloat16".
+      precision: of activations, as `TrainConfig.precision`.
       skips_padding: as in `AlbertEncoder`; False for formats of fixed shapes.
     Returns:
       The model, and the load report; heads that the model lacks are in `unused`.
@@ -116,7 +117,9 @@ def load_model(
             build_model = create_task(task_config).build_model
             model = build_model(config, seed=0, rematerialize="none")
     model.encoder.skips_padding = skips_padding
-    report = load_weights(model, checkpoint, unused_ok=HEADS)
+    if not isinstance(checkpoint, StoredWeights):
+        checkpoint = read_weights(checkpoint)
+    report = assign_weights(model, checkpoint, unused_ok=HEADS)
     _store_kernels(model, tf.as_dtype(precision))
     return model, report
 

@@ -14,11 +14,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.checkpoints.formats import StoredWeights, read_weights
 from albert_tf.checkpoints.load import LoadReport
+from albert_tf.checkpoints.location import SAVED_MODEL_FILE
 from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE, ModelDir
 from albert_tf.config import AlbertConfig
 from albert_tf.file_kinds import check_replaceable, check_suffix
-from albert_tf.files import check_local, make_folder, whole_folder, write_json
+from albert_tf.files import make_folder, write_json
+from albert_tf.folders import is_whole, whole_folder
 from albert_tf.locks import exclusive
 from albert_tf.serving.create import (
     EMBEDDINGS,
@@ -27,6 +30,7 @@ from albert_tf.serving.create import (
     load_model,
 )
 from albert_tf.serving.server_files import write_server_files
+from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.task_config import Classification, Squad, TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -45,8 +49,9 @@ class ExportedModel:
         no custom operation.
       tokenizer_settings: what is known of the vocabulary, JSON values.
       metrics: metrics of the model, for its card.
-      precision: of activations, "float32" or "bfloat16".
+      precision: of activations, as `TrainConfig.precision`.
       embeddings: whether there are signatures of embeddings beside the task's.
+      stored: the weights, if they are read already; see `read`.
     """
 
     config: AlbertConfig
@@ -57,6 +62,20 @@ class ExportedModel:
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     precision: str = "float32"
     embeddings: bool = False
+    stored: StoredWeights | None = dataclasses.field(default=None, repr=False)
+
+    def read(self) -> "ExportedModel":
+        """Reads the weights, so that several files can be made of them.
+
+        Raises:
+          FileNotFoundError, ValueError: as `checkpoints.formats.read_weights`.
+        """
+        return dataclasses.replace(self, stored=read_weights(self.checkpoint))
+
+    @property
+    def weights(self) -> str | StoredWeights:
+        """The weights, or their path if they are not read yet."""
+        return self.stored or self.checkpoint
 
 
 def from_model_dir(
@@ -120,8 +139,8 @@ def _with_threshold(task_config: TaskConfig | None, threshold: float) -> TaskCon
 
 
 def export_model(
-    exported: ExportedModel, export_dir: str | os.PathLike[str], version: int = 0
-) -> tuple[Path, LoadReport]:
+    exported: ExportedModel, export_dir: PathLike, version: int = 0
+) -> tuple[AnyPath, LoadReport]:
     """Writes the next version of a model, completely or not at all.
 
     Signatures: `serving_default` and `ids` (int32 [B, S] `input_ids`, `input_mask`,
@@ -136,7 +155,7 @@ def export_model(
 
     Args:
       exported: the model.
-      export_dir: folder of versions.
+      export_dir: folder of versions, local or in a bucket.
       version: number of the new version; 0: the next one, from 1.
     Returns:
       The version's folder, and the load report; heads that the model lacks are in
@@ -148,9 +167,11 @@ def export_model(
       OSError: the folder cannot be written, its disk is full, or another process
         exports to it.
     """
-    check_local(export_dir)
+    place = as_path(export_dir)
+    if not isinstance(place, Path):
+        make_folder(place)  # Fails now if nothing can be written.
     model, report = load_model(
-        exported.config, exported.checkpoint, exported.task_config, exported.precision
+        exported.config, exported.weights, exported.task_config, exported.precision
     )
     served = create_served_model(
         model, exported.config, exported.task_config, exported.tokenizer
@@ -162,7 +183,7 @@ def export_model(
             model, exported.config, exported.task_config, exported.tokenizer
         )
         module.served = {**served.signatures, **more}
-    with _new_version(Path(export_dir), version) as (folder, partial):
+    with _new_version(place, version) as (folder, partial):
         tf.saved_model.save(module, str(partial), dict(module.served))
         extra = partial / "assets.extra"
         extra.mkdir(exist_ok=True)
@@ -184,33 +205,33 @@ def _require_pooler(exported: ExportedModel, report: LoadReport) -> None:
 
 
 @contextlib.contextmanager
-def _new_version(export_dir: Path, version: int) -> Iterator[tuple[Path, Path]]:
-    """Yields a version's folder, and a folder to fill, which is renamed to it."""
+def _new_version(export_dir: AnyPath, version: int) -> Iterator[tuple[AnyPath, Path]]:
+    """Yields a version's folder, and a local folder to fill, which becomes it."""
     if export_dir.exists() and not export_dir.is_dir():
         raise NotADirectoryError(f"{export_dir} is a file: name a folder.")
     is_new = not export_dir.is_dir()
     make_folder(export_dir)
     folder = export_dir
     try:
-        with exclusive(export_dir, f"exporting to {export_dir}"):
-            names = [path.name for path in export_dir.iterdir()]
-            versions = [int(name) for name in names if name.isdigit()]
+        with exclusive(export_dir, f"exporting to {export_dir}") as check:
+            # What a killed process left of a version is replaced.
+            paths = [path for path in export_dir.iterdir() if path.name.isdigit()]
+            versions = [int(path.name) for path in paths if is_whole(path)]
             folder = export_dir / str(version or max(versions, default=0) + 1)
-            if folder.exists():
+            if folder.exists() and is_whole(folder):
                 raise ValueError(f"{folder} is in use: export another version.")
-            with whole_folder(folder) as partial:
+            with whole_folder(folder, last=SAVED_MODEL_FILE) as partial:
                 yield folder, partial
+                check()
     except tf.errors.OpError as error:
         raise OSError(f"{folder} cannot be written: {error.message}.") from error
     finally:
-        if is_new:
+        if is_new and isinstance(export_dir, Path):
             with contextlib.suppress(OSError):  # it holds a version
                 export_dir.rmdir()
 
 
-def check_output_file(
-    path: str | os.PathLike[str], kind: str, signature: bytes
-) -> None:
+def check_output_file(path: PathLike, kind: str, signature: bytes) -> None:
     """Checks that a model's file can be written, before it is made.
 
     Args:
@@ -221,10 +242,13 @@ def check_output_file(
       ValueError: the name is that of another kind of file.
       OSError: the place cannot be written, or holds something else.
     """
-    check_local(path)
+    place = as_path(path)
     check_suffix(path, kind)
     check_replaceable(path, signature)
-    folder = Path(path).absolute().parent
+    if not isinstance(place, Path):
+        make_folder(place.parent)
+        return
+    folder = place.absolute().parent
     above = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         raise OSError(f"{path} cannot be written: {above} is no folder to write into.")

@@ -1,14 +1,13 @@
 """Exports a model as an ONNX file of any batch and length, and checks its numbers."""
 
 import importlib.metadata
-import os
-from pathlib import Path
 
 import numpy as np
 
 from albert_tf.files import make_folder, write_whole
 from albert_tf.serving.create import create_served_model, load_model
 from albert_tf.serving.export import ExportedModel, check_output_file, model_card
+from albert_tf.storage import PathLike, as_path
 
 # The first bytes of such files: the format's version, and the producer's name.
 _SIGNATURE = b"\x08\x0a\x12\x09albert-tf"
@@ -16,7 +15,7 @@ _SIGNATURE = b"\x08\x0a\x12\x09albert-tf"
 _LARGEST = 2**31 - 2**20
 
 
-def check_exportable(exported: ExportedModel, path: str | os.PathLike[str]) -> None:
+def check_exportable(exported: ExportedModel, path: PathLike) -> None:
     """Checks what can be known before a model is loaded.
 
     Raises:
@@ -46,9 +45,7 @@ def check_exportable(exported: ExportedModel, path: str | os.PathLike[str]) -> N
         )
 
 
-def export_onnx(
-    exported: ExportedModel, path: str | os.PathLike[str]
-) -> dict[str, float]:
+def export_onnx(exported: ExportedModel, path: PathLike) -> dict[str, float]:
     """Writes an `.onnx` file that takes ids of any number of rows and of any length.
 
     It takes `input_ids`, `input_mask` and `segment_ids`, int64 [B, S], for multiple
@@ -73,7 +70,7 @@ def export_onnx(
     from albert_tf.serving.onnx_heads import answer_graph
 
     model, report = load_model(
-        exported.config, exported.checkpoint, exported.task_config, exported.precision
+        exported.config, exported.weights, exported.task_config, exported.precision
     )
     served = create_served_model(model, exported.config, exported.task_config)
     metadata = model_card(exported, report.global_step)
@@ -89,6 +86,6 @@ def export_onnx(
             f"The ONNX model differs from the model by {worst:.2g} ({differences}): it "
             "is not written."
         )
-    make_folder(Path(path).parent)
+    make_folder(as_path(path).parent)
     write_whole(path, content)
     return differences

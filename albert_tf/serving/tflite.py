@@ -8,9 +8,7 @@ Letters in shapes: B rows, C options, S tokens.
 """
 
 import dataclasses
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +31,7 @@ from albert_tf.serving.tflite_check import (
     largest_differences,
 )
 from albert_tf.serving.tflite_model import SIGNATURE, TfliteModel
+from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.task_config import MultipleChoice
 
 # What is quantized -> type of the weights in the file.
@@ -104,18 +103,18 @@ class TfliteSettings:
         return [1, *([options] if options else []), self.length]
 
 
-def check_output(path: str | os.PathLike[str]) -> None:
+def check_output(path: PathLike) -> None:
     """Checks that a file can be written, as `check_output_file`."""
     check_output_file(path, "a TensorFlow Lite model", SIGNATURE)
 
 
 def export_tflite(
     exported: ExportedModel,
-    path: str | os.PathLike[str],
+    path: PathLike,
     settings: TfliteSettings,
     *,
     development_set: DevelopmentSet | None = None,
-    version: Path | None = None,
+    version: AnyPath | None = None,
 ) -> dict[str, Any]:
     """Writes a `.tflite` file that takes one row of ids, of a fixed length.
 
@@ -147,7 +146,7 @@ def export_tflite(
         check_options(development_set, options)
     model, _ = load_model(
         exported.config,
-        exported.checkpoint,
+        exported.weights,
         exported.task_config,
         skips_padding=False,
     )
@@ -158,7 +157,7 @@ def export_tflite(
     differences = largest_differences(ours, file, exported.config, shape, is_exact)
     _check_differences(differences, is_exact)
     report = {
-        "file": Path(path).name,
+        "file": as_path(path).name,
         "sha256": digest(content),
         "bytes": len(content),
         "weights": QUANTIZATIONS[settings.quantize],
@@ -169,8 +168,8 @@ def export_tflite(
     if development_set is not None:
         answers: dict[str, Answer] = {"model": ours, "tflite": file}
         report["accuracy"] = development_set.score(answers, options)
-    make_folder(Path(path).parent)
-    contents: dict[str | os.PathLike[str], bytes] = {path: content}
+    make_folder(as_path(path).parent)
+    contents: dict[PathLike, bytes] = {path: content}
     if version is not None:
         card = version / "assets.extra" / MODEL_CARD
         contents[card] = json_bytes({**read_json(card), "tflite": report})

@@ -17,6 +17,7 @@ from ai_edge_litert.interpreter import Interpreter
 from numpy.typing import ArrayLike
 
 from albert_tf.serving.base import IDS
+from albert_tf.storage import PathLike, as_path
 
 # The first bytes of every such file.
 SIGNATURE = b"\0\0\0\0TFL3"
@@ -31,9 +32,7 @@ class TfliteModel:
       shape: of a row of the file: [S], or [C, S] for multiple choice.
     """
 
-    def __init__(
-        self, model: str | os.PathLike[str] | bytes, num_threads: int | None = None
-    ):
+    def __init__(self, model: PathLike | bytes, num_threads: int | None = None):
         """Opens a file of `export_tflite`.
 
         Args:
@@ -44,12 +43,8 @@ class TfliteModel:
           FileNotFoundError: there is no such file.
           ValueError: it is not a file of `export_tflite`, or there are no threads.
         """
-        self._name = "The file" if isinstance(model, bytes) else os.fspath(model)
-        source: dict[str, Any] = {"model_content": model}
-        if not isinstance(model, bytes):
-            if not Path(model).is_file():
-                raise FileNotFoundError(f"There is no file {model}: check the path.")
-            source = {"model_path": os.fspath(model)}
+        self._name = "The file" if isinstance(model, bytes) else str(model)
+        source = _source(model)
         if num_threads is not None and num_threads < 1:
             raise ValueError(f"num_threads must be at least 1. Received {num_threads}.")
         self._lock = threading.Lock()
@@ -129,6 +124,22 @@ class TfliteModel:
             (0, most - size) for size, most in zip(shape[1:], self.shape, strict=True)
         ]
         return {n: np.pad(_as_int32(n, v), padding) for n, v in batch.items()}
+
+
+def _source(model: PathLike | bytes) -> dict[str, Any]:
+    """The argument of an interpreter that tells its file.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+    """
+    if isinstance(model, bytes):
+        return {"model_content": model}
+    path = as_path(model)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {model}: check the path.")
+    if isinstance(path, Path):
+        return {"model_path": str(path)}
+    return {"model_content": path.read_bytes()}
 
 
 def _processors() -> int:

@@ -3,11 +3,11 @@
 import unicodedata
 from array import array
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from sentencepiece import SentencePieceProcessor
 
+from albert_tf.storage import AnyPath
 from albert_tf.text.vocabulary import SPECIAL_NAMES, WORD_MARKER, Span
 
 # First words of the Unicode names of letters whose languages put no space between
@@ -28,7 +28,7 @@ class SentencePieceVocabulary:
     a table.
     """
 
-    def __init__(self, path: Path, content: bytes):
+    def __init__(self, path: AnyPath, content: bytes):
         """Loads the content of a `.model` file.
 
         Args:
@@ -68,7 +68,7 @@ class SentencePieceVocabulary:
             for i, tokens in self.split_tokens.items()
         }
 
-    def _find_special_ids(self, path: Path) -> tuple[int, ...]:
+    def _find_special_ids(self, path: AnyPath) -> tuple[int, ...]:
         processor = self._processor
         named = {"padding": processor.pad_id(), "unknown text": processor.unk_id()}
         for name in SPECIAL_NAMES:

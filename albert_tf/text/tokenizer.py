@@ -8,12 +8,12 @@ graph (tokenizer_tf.py, loaded on first use so that data workers stay small).
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from albert_tf.files import digest
+from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.text.cleaning import TextCleaner, is_visible, whole_letters
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from albert_tf.text.vocabulary import Vocabulary
@@ -47,8 +47,8 @@ class AlbertTokenizer:
 
     def __init__(
         self,
-        spm_model_file: str | Path | None = None,
-        vocab_file: str | Path | None = None,
+        spm_model_file: PathLike | None = None,
+        vocab_file: PathLike | None = None,
         lower_case: bool = True,
         strip_accents: bool | None = None,
     ):
@@ -72,7 +72,7 @@ class AlbertTokenizer:
             )
         if strip_accents is None:
             strip_accents = default_strip_accents(not spm_model_file, lower_case)
-        path = Path(spm_model_file or vocab_file or "")
+        path = as_path(spm_model_file or vocab_file or "")
         content = _read(path)
         self._vocabulary: Vocabulary
         if spm_model_file:
@@ -100,7 +100,7 @@ class AlbertTokenizer:
     @classmethod
     def from_file(
         cls,
-        path: str | Path,
+        path: PathLike,
         lower_case: bool = True,
         strip_accents: bool | None = None,
     ) -> "AlbertTokenizer":
@@ -249,19 +249,20 @@ class _SilentCharacters(dict[str, bool]):
         return silent
 
 
-def is_wordpiece_file(path: str | Path) -> bool:
+def is_wordpiece_file(path: PathLike) -> bool:
     """Tells the kind of a vocabulary whose kind nobody states.
 
     SentencePiece models are binary: they hold zero bytes, which text does not. Of a
     file that is not there the name tells: a `.txt` file is WordPiece.
     """
+    file = as_path(path)
     try:
-        return b"\0" not in Path(path).read_bytes()
+        return b"\0" not in file.read_bytes()
     except OSError:
-        return Path(path).suffix == ".txt"
+        return file.suffix == ".txt"
 
 
-def _read(path: Path) -> bytes:
+def _read(path: AnyPath) -> bytes:
     """Reads a vocabulary file."""
     try:
         content = path.read_bytes()

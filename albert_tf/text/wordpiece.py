@@ -3,11 +3,11 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from albert_tf.storage import AnyPath
 from albert_tf.text.vocabulary import SPECIAL_NAMES, WORD_MARKER, Span
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class WordPieceVocabulary:
     first text is encoded.
     """
 
-    def __init__(self, path: Path, content: bytes):
+    def __init__(self, path: AnyPath, content: bytes):
         """Reads the content of a file.
 
         Args:
@@ -107,7 +107,7 @@ def _is_name(token: str) -> bool:
     return has_punctuation and any(c.isalpha() for c in text)
 
 
-def _read_tokens(path: Path, content: bytes) -> list[str]:
+def _read_tokens(path: AnyPath, content: bytes) -> list[str]:
     """Reads the lines of a vocabulary, and checks them."""
     try:
         text = content.decode("utf-8-sig")

@@ -6,8 +6,7 @@ early stopping reads the step of the best evaluation after a resumption.
 """
 
 import math
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -16,13 +15,23 @@ from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.checkpoints.output_folders import BEST_FOLDER, BEST_REPORT_FILE
 from albert_tf.checkpoints.tensorflow_files import explain_writing
 from albert_tf.files import make_folder, read_json, write_json, write_whole
+from albert_tf.storage import AnyPath
+from albert_tf.training.checkpoint_folder import CHECKPOINT_NAME, CheckpointFolder
+from albert_tf.training.run_folder import no_check
 
 
 class BestWeights:
     """The folder `best/` of a run: best weights so far, their evaluation report, and
     the files that make them a complete model."""
 
-    def __init__(self, output_dir: Path, metric: str, files: Mapping[str, bytes]):
+    def __init__(
+        self,
+        output_dir: AnyPath,
+        metric: str,
+        files: Mapping[str, bytes],
+        options: tf.train.CheckpointOptions | None = None,
+        check: Callable[[], None] = no_check,
+    ):
         """Names the folder; nothing is written yet.
 
         Args:
@@ -30,9 +39,11 @@ class BestWeights:
           metric: the metric to choose by; higher is better. Weights for which it is
             None or NaN are not stored.
           files: name -> content of the files to store next to the weights.
+          options: of `devices.checkpoint_options`.
+          check: as of `RunFolder`.
         """
         self._folder, self._metric = output_dir / BEST_FOLDER, metric
-        self._files = files
+        self._files, self._options, self._check = files, options, check
 
     def report(self) -> dict[str, Any] | None:
         """The best evaluation report, with its `global_step`; None: there is none."""
@@ -57,17 +68,20 @@ class BestWeights:
         best = self.report()
         if best is not None and not self._value(report) > self._value(best):
             return
+        self._check()
         make_folder(self._folder)
         for name, content in self._files.items():
             write_whole(self._folder / name, content)
-        manager = tf.train.CheckpointManager(
+        weights = CheckpointFolder(
             weights_checkpoint(model, step),
-            str(self._folder),
+            self._folder,
             max_to_keep=1,
-            checkpoint_name="model.ckpt",
+            options=self._options,
+            check=self._check,
         )
-        with explain_writing(self._folder / f"model.ckpt-{step}"):
-            manager.save(checkpoint_number=step)
+        with explain_writing(self._folder / f"{CHECKPOINT_NAME}-{step}"):
+            weights.save(step)
+        self._check()
         write_json(self._folder / BEST_REPORT_FILE, {**report, "global_step": step})
 
     def evaluations_since(self, step: int, eval_steps: int) -> int:

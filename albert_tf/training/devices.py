@@ -19,6 +19,8 @@ from albert_tf.training.cluster import (
 
 # A variable of the environment that TensorFlow reads.
 _FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
+# TensorFlow's name of this process, where other hosts compute.
+_LOCAL_JOB = "/job:localhost"
 # TensorFlow's collective operations report a lost worker in these words.
 _WORKER_LOST = re.compile(r"Collective ops is aborted by: (.*)")
 _WORKER_NAME = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
@@ -77,6 +79,38 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
         resolver.task_type == "worker"
         and resolver.task_id == 0
         and "chief" not in resolver.cluster_spec().jobs
+    )
+
+
+def checkpoint_options(
+    strategy: tf.distribute.Strategy,
+) -> tf.train.CheckpointOptions | None:
+    """Options that make this process write and read the files of checkpoints.
+
+    Without options each variable is written by the host of its device. The hosts of a
+    remote TPU have other disks than this machine, so there all values come here first.
+    """
+    if not is_remote_tpu(strategy):
+        return None
+    return tf.train.CheckpointOptions(experimental_io_device=_LOCAL_JOB)
+
+
+def is_remote_tpu(strategy: tf.distribute.Strategy) -> bool:
+    """True for a TPU whose hosts are other machines than this one."""
+    if not isinstance(strategy, tf.distribute.TPUStrategy):
+        return False
+    devices = tf.config.list_logical_devices("TPU")
+    return not all(_LOCAL_JOB in device.name for device in devices)
+
+
+def shared_number(value: float) -> tf.Variable:
+    """A variable that steps assign, with the same number on all replicas.
+
+    Args:
+      value: the first one; its type decides between int32 and float32.
+    """
+    return tf.Variable(
+        value, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
     )
 
 

@@ -2,12 +2,12 @@
 paper)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.files import read_json
+from albert_tf.storage import AnyPath
 from albert_tf.task_config import Squad, TaskConfig
 from albert_tf.training import stored_predictions
 from albert_tf.training.stored_predictions import Predictions
@@ -20,7 +20,7 @@ _SHARED = ("task_name", "labels")
 Metrics = Callable[[Predictions], Mapping[str, float]]
 
 
-def check_output(folder: Path) -> None:
+def check_output(folder: AnyPath) -> None:
     """Checks that a folder holds no run, whose files an ensemble's would replace.
 
     Raises:
@@ -67,7 +67,7 @@ def shared_task(
     return first
 
 
-def read_splits(folders: Sequence[Path]) -> dict[str, list[Predictions]]:
+def read_splits(folders: Sequence[AnyPath]) -> dict[str, list[Predictions]]:
     """Reads the predictions of the splits that all models have predicted.
 
     Args:

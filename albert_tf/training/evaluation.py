@@ -13,6 +13,7 @@ from albert_tf.records import batches
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks.base import Task
 from albert_tf.training.loops import Evaluation, Evaluator
+from albert_tf.training.readable_rows import readable_rows
 
 
 def evaluate_splits(
@@ -23,7 +24,7 @@ def evaluate_splits(
     splits: Mapping[str, RecordSet],
     strategy: tf.distribute.Strategy,
 ) -> dict[str, Evaluation]:
-    """Evaluates weights on splits, each row once.
+    """Evaluates weights on splits, each row once, and prints how fast.
 
     Args:
       task: what to compute.
@@ -46,10 +47,18 @@ def evaluate_splits(
         load_weights(model, checkpoint, unused_ok=HEADS)
         for name, rows in splits.items():
             steps = batches.evaluation_steps(rows, train_config.eval_batch_size)
-            with batches.explain_corruption([rows]):
-                evaluator = Evaluator(task, model, rows, train_config)
+            with (
+                batches.explain_corruption([rows]),
+                readable_rows(rows, strategy) as readable,
+            ):
+                evaluator = Evaluator(task, model, readable, train_config)
                 evaluation = evaluator.evaluate(tf.constant(steps))
             report = finish_report(evaluation.report, rows)
+            print(
+                f"{name}: {report['eval_rows']:,} rows, "
+                f"{report['eval_examples_per_second']:.1f} a second.",
+                flush=True,
+            )
             evaluations[name] = evaluation._replace(report=report)
     return evaluations
 

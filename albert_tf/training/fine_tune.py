@@ -7,9 +7,7 @@
 """
 
 import dataclasses
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -19,6 +17,7 @@ from albert_tf.checkpoints.model_dir import ModelDir, model_files, replace_task
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.files import sha256
 from albert_tf.records.sidecar import RecordSet
+from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.task_config import Squad, TaskConfig
 from albert_tf.tasks.answer_metrics import QuestionSet
 from albert_tf.tasks.base import Task
@@ -66,7 +65,7 @@ class TaskData(Protocol):
 
 def new_model(
     config: AlbertConfig,
-    vocabulary: str | os.PathLike,
+    vocabulary: PathLike,
     lower_case: bool | None = None,
     strip_accents: bool | None = None,
 ) -> ModelDir:
@@ -83,16 +82,16 @@ def new_model(
         checkpoint="",
         config=config,
         task_config=None,
-        vocabulary=Path(vocabulary),
+        vocabulary=as_path(vocabulary),
         tokenizer_settings={k: v for k, v in cleaning.items() if v is not None},
         metrics={},
     )
 
 
 def fine_tune(
-    model: ModelDir | str | os.PathLike,
+    model: ModelDir | PathLike,
     data: TaskData,
-    output_dir: str | os.PathLike,
+    output_dir: PathLike,
     *,
     strategy: tf.distribute.Strategy | None = None,
     **settings: Any,
@@ -133,9 +132,9 @@ def fine_tune(
 
 
 def evaluate(
-    model: ModelDir | str | os.PathLike,
+    model: ModelDir | PathLike,
     data: TaskData,
-    output_dir: str | os.PathLike,
+    output_dir: PathLike,
     *,
     strategy: tf.distribute.Strategy | None = None,
     **settings: Any,
@@ -165,7 +164,7 @@ def evaluate(
     return outcome
 
 
-def _read(model: ModelDir | str | os.PathLike) -> ModelDir:
+def _read(model: ModelDir | PathLike) -> ModelDir:
     return model if isinstance(model, ModelDir) else ModelDir.read(model)
 
 
@@ -265,13 +264,13 @@ class _FineTuning:
         chief = devices.is_chief(self.strategy)
         if not (chief and self.questions and isinstance(self.task_config, Squad)):
             return
-        folder = Path(self.train_config.output_dir)
+        folder = as_path(self.train_config.output_dir)
         runs = [(str(folder / n), folder / n, run) for n, run in outcome.runs.items()]
         for weights, place, run in (*runs, (model, folder, outcome)):
             [predicted] = run.predictions.values()
             self._write_answers(weights, place, predicted)
 
-    def _write_answers(self, model: str, folder: Path, predicted) -> None:
+    def _write_answers(self, model: str, folder: AnyPath, predicted) -> None:
         task_config = Squad.require(self.task_config)
         assert self.questions is not None and self.data.questions is not None
         proposals = self.questions.proposals(predicted)
@@ -287,7 +286,7 @@ class _FineTuning:
         )
 
 
-def _check_model(model: ModelDir) -> tuple[AlbertConfig, Path]:
+def _check_model(model: ModelDir) -> tuple[AlbertConfig, AnyPath]:
     if model.config is None:
         raise ValueError(
             f"There is no configuration next to {model.checkpoint}: pass one, with "

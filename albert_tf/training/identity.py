@@ -7,7 +7,6 @@ run must have been given the same settings and records.
 import dataclasses
 import json
 import zlib
-from pathlib import Path
 from typing import Any
 
 from albert_tf.checkpoints.model_dir import (
@@ -22,6 +21,7 @@ from albert_tf.checkpoints.output_folders import (
     locate_trained,
     run_folders,
 )
+from albert_tf.checkpoints.output_names import SETTINGS_FILE as SETTINGS_FILE
 from albert_tf.checkpoints.output_names import check_start
 from albert_tf.config import AlbertConfig
 from albert_tf.files import (
@@ -32,14 +32,22 @@ from albert_tf.files import (
     write_whole,
 )
 from albert_tf.records.sidecar import PAIR_OBJECTIVE
-from albert_tf.training import record_checks, run_checkpoints
+from albert_tf.storage import AnyPath, as_path, comparable
+from albert_tf.training import record_checks, run_checkpoints, schedules
 from albert_tf.training.job import Job
 
-SETTINGS_FILE = "settings.json"
 # Files with weights, in folders that hold no run.
 _WEIGHTS = ("*.index", "*.safetensors", "saved_model.pb", "pytorch_model.bin")
 # Fields of TrainConfig that decide the weights; the others may change on resuming.
-_DECISIVE = ("train_batch_size", "precision", "random_seed")
+_ORDER = "row_order"
+_DECISIVE = ("train_batch_size", "precision", "random_seed", "batching", _ORDER)
+# Values of settings that earlier releases did not have.
+_EARLIER = {
+    "batching": "length",
+    _ORDER: "window",
+    "lr_schedule": "polynomial",
+    "num_decay_steps": 0,
+}
 # Values that earlier releases did not store: not compared where they are missing.
 _DIGEST = "training_sha256"
 _NEW = (PAIR_OBJECTIVE, _DIGEST)
@@ -71,7 +79,17 @@ def digest(job: Job, replicas: int) -> int:
     return zlib.crc32(json.dumps([settings, rows]).encode())
 
 
-def write_files(job: Job, folder: Path) -> None:
+def keep_row_order(job: Job) -> Job:
+    """Gives a job the order of rows that the run which it resumes began with."""
+    folder = as_path(job.train_config.output_dir)
+    if not job.train_rows or not run_checkpoints.latest_of_run(folder):
+        return job
+    stored = {**_EARLIER, **read_json(folder / SETTINGS_FILE, missing_ok=True)}
+    train_config = dataclasses.replace(job.train_config, row_order=stored[_ORDER])
+    return dataclasses.replace(job, train_config=train_config)
+
+
+def write_files(job: Job, folder: AnyPath) -> None:
     """Writes next to a training's checkpoints what reading and resuming them needs."""
     for name, content in model_files(job).items():
         write_whole(folder / name, content)
@@ -98,13 +116,13 @@ def check_job(job: Job) -> None:
         run whose files are damaged or incomplete; or as `check_results_kept`.
     """
     record_checks.check_records(job)
-    folder = Path(job.train_config.output_dir)
+    folder = as_path(job.train_config.output_dir)
     if job.train_rows:
         check_start(job.init_checkpoint, folder)
     else:
         check_results_kept(job)
-    if run_checkpoints.latest_of_run(folder):
-        _check_identity(job, folder / SETTINGS_FILE)
+    if latest := run_checkpoints.latest_of_run(folder):
+        _check_identity(job, folder, run_checkpoints.step_of(latest))
     elif job.train_rows and any(folder.glob("model.ckpt-[1-9]*")):
         raise ValueError(
             f"{folder} holds parts of a run, but no whole checkpoint: bring its files "
@@ -131,24 +149,24 @@ def check_results_kept(job: Job) -> None:
       ValueError: the output folder holds a run, or several, and the weights are not
         its own, or not of the best run.
     """
-    folder = Path(job.train_config.output_dir)
+    folder = as_path(job.train_config.output_dir)
     if not job.init_checkpoint or not _holds_run(folder):
         return
     weights, run = evaluated_checkpoint(job), best_run_folder(folder)
-    own = [place.resolve() for place in (run, run / BEST_FOLDER)]
-    if Path(weights).parent.resolve() not in own:
+    own = [comparable(place) for place in (run, run / BEST_FOLDER)]
+    if comparable(as_path(weights).parent) not in own:
         raise ValueError(
             f"{folder} holds a run, whose results those of {weights} would replace: "
             "give another --output_dir."
         )
 
 
-def _holds_run(folder: Path) -> bool:
+def _holds_run(folder: AnyPath) -> bool:
     places = (folder, best_run_folder(folder), *run_folders(folder))
     return any((place / SETTINGS_FILE).is_file() for place in places)
 
 
-def _check_no_model(folder: Path, job: Job) -> None:
+def _check_no_model(folder: AnyPath, job: Job) -> None:
     """Raises ValueError if a folder without a run holds another model."""
     weights = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
     file = folder / CONFIG_FILE
@@ -177,14 +195,16 @@ def _identity(job: Job) -> dict[str, Any]:
     return identity
 
 
-def _check_identity(job: Job, file: Path) -> None:
-    stored = read_json(file, missing_ok=True)
-    for name, value in json.loads(json.dumps(_identity(job))).items():
-        if name in _NEW and name not in stored:
+def _check_identity(job: Job, folder: AnyPath, step: int) -> None:
+    stored = {**_EARLIER, **read_json(folder / SETTINGS_FILE, missing_ok=True)}
+    asked = json.loads(json.dumps(_identity(job)))
+    free = schedules.free_settings(stored, asked, step, str(folder))
+    for name, value in asked.items():
+        if name in free or (name in _NEW and name not in stored):
             continue
         if stored.get(name) != value:
             raise ValueError(
-                f"{file.parent} holds a run with {name}="
+                f"{folder} holds a run with {name}="
                 f"{short_digest(stored.get(name))}, but {name}="
                 f"{short_digest(value)} is asked for: give another --output_dir, and "
                 "--init_checkpoint to start from its weights."

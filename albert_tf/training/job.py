@@ -7,6 +7,7 @@ from typing import Any
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks.base import Task
+from albert_tf.training import schedules
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,10 @@ class Job:
     unshare: bool = False
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.train_rows:
+            schedules.check_steps(self.optimizer_config)
 
     @property
     def record_sets(self) -> list[RecordSet]:

@@ -19,6 +19,7 @@ from albert_tf.tasks import losses
 from albert_tf.tasks.base import Task
 from albert_tf.training import devices, optimization
 from albert_tf.training.job import Job
+from albert_tf.training.loss_scale import create_loss_scale
 from albert_tf.training.step import TrainStep
 
 
@@ -28,7 +29,8 @@ class Trainer(orbit.StandardTrainer):
     Attributes:
       train_seconds: time spent in loops, those before a resumption included.
       longest_skip: the most steps in a row, up to now in this loop, whose gradients
-        were not finite.
+        were not finite. In float16 only those count that had the lowest loss scale:
+        others lower it.
     """
 
     train_dataset: Any
@@ -49,21 +51,22 @@ class Trainer(orbit.StandardTrainer):
         self._rows = job.train_rows
         self._strategy = tf.distribute.get_strategy()
         self._check_batch_size()
+        self._loss_scale = create_loss_scale(self._config.precision)
         self._step_function = TrainStep(
             job.task,
             model,
             optimizer,
-            self._optimizer_config,
             self._config.gradient_accumulation_steps,
             self._config.jit_compile,
+            self._loss_scale,
         )
         self.global_step = optimizer.iterations
         self._means = _mean_metrics([*job.task.losses, "gradient_norm", "skipped"])
         # Made at the first loop, outside the strategy's scope, so it stays on the host.
         self._input_seconds: Any = None
         self.train_seconds = tf.Variable(0.0, trainable=False)
-        self.skipped_in_a_row = _counter()
-        self.longest_skip = _counter()
+        self.skipped_in_a_row = devices.shared_number(0)
+        self.longest_skip = devices.shared_number(0)
         # The clock and the step at which a loop began.
         self._began = (0.0, 0)
         super().__init__(train_dataset=None)
@@ -74,6 +77,7 @@ class Trainer(orbit.StandardTrainer):
         return {
             "train_seconds": self.train_seconds,
             "skipped_in_a_row": self.skipped_in_a_row,
+            **(self._loss_scale.state if self._loss_scale else {}),
         }
 
     def _check_batch_size(self) -> None:
@@ -91,14 +95,17 @@ class Trainer(orbit.StandardTrainer):
         if self.train_dataset is None:
             self._input_seconds = tf.Variable(0.0, dtype=tf.float64)
             first_step = int(self.global_step.numpy())
+            config = self._config
+            order = config.batching if self._rows.varies else config.row_order
             self.train_dataset = self._strategy.distribute_datasets_from_function(
                 lambda context: batches.training_batches(
                     self._rows,
-                    self._config.train_batch_size,
-                    self._config.random_seed,
+                    config.train_batch_size,
+                    config.random_seed,
                     first_step,
                     context,
-                    batches.length_multiple(self._config, self._strategy),
+                    batches.length_multiple(config, self._strategy),
+                    order,
                 )
             )
         for mean in self._means.values():
@@ -118,10 +125,18 @@ class Trainer(orbit.StandardTrainer):
         self._strategy.run(self._replica_step, args=(features,))
 
     def _replica_step(self, features: Mapping[str, tf.Tensor]) -> None:
+        can_fall = self._loss_scale.can_fall() if self._loss_scale else False
+        # With several workers tf.distribute takes the number of rows for unknown, and a
+        # graph of unknown shapes rounds otherwise than that of fixed ones.
+        rows = self._config.train_batch_size // self._strategy.num_replicas_in_sync
+        features = {
+            name: tf.ensure_shape(value, [rows, *value.shape[1:]])
+            for name, value in features.items()
+        }
         report = self._step_function(features, self._dropout_seed())
         for name, (mean, weight) in report.items():
             self._means[name].update_state(mean, weight)
-        skipped = tf.cast(report["skipped"][0], tf.int32)
+        skipped = tf.where(can_fall, 0, tf.cast(report["skipped"][0], tf.int32))
         in_a_row = skipped * (self.skipped_in_a_row + 1)
         self.skipped_in_a_row.assign(in_a_row)
         self.longest_skip.assign(tf.maximum(self.longest_skip, in_a_row))
@@ -144,6 +159,8 @@ class Trainer(orbit.StandardTrainer):
         rate = optimization.learning_rate(self._optimizer_config)(step - 1)
         means = {name: float(mean.result()) for name, mean in self._means.items()}
         means["skipped_steps"] = round(means.pop("skipped") * steps)
+        if self._loss_scale:
+            means["loss_scale"] = self._loss_scale.value()
         return {
             **means,
             "learning_rate": float(rate),
@@ -169,7 +186,9 @@ class Evaluation(NamedTuple):
 class Evaluator(orbit.StandardEvaluator):
     """Losses, metrics and predictions of a task over all rows of a split.
 
-    `evaluate` returns an `Evaluation`, whose report has the number of rows as `rows`.
+    `evaluate` returns an `Evaluation`, whose report has the number of rows as `rows`,
+    and `eval_examples_per_second`. Nothing is compiled by XLA but on TPUs, also with
+    `jit_compile`, so the encoder takes its inference form (`model/inference.py`).
     """
 
     def __init__(
@@ -197,6 +216,7 @@ class Evaluator(orbit.StandardEvaluator):
         self._numbers = {**numbers, **task.metrics}
         self._means = _mean_metrics(self._numbers)
         self._rows = tf_keras.metrics.Sum("rows")
+        self._began = 0.0
         multiple = batches.length_multiple(config, self._strategy)
         dataset = self._strategy.distribute_datasets_from_function(
             lambda context: batches.evaluation_batches(
@@ -206,9 +226,10 @@ class Evaluator(orbit.StandardEvaluator):
         super().__init__(eval_dataset=dataset)
 
     def eval_begin(self) -> list | None:
-        """Resets the means; returns the list that collects predictions, if any."""
+        """Starts the clock; returns the list that collects predictions, if any."""
         for metric in (*self._means.values(), self._rows):
             metric.reset_state()
+        self._began = time.monotonic()
         return [] if self._task.predictions else None
 
     @tf.autograph.experimental.do_not_convert
@@ -221,7 +242,7 @@ class Evaluator(orbit.StandardEvaluator):
         """
 
         def replica_step(features):
-            batch = self._task.read_batch(features)
+            batch = without_fill(self._task.read_batch(features))
             outputs = self._model(batch, training=False)
             for name, number in self._numbers.items():
                 weights = number.weights(batch)
@@ -251,12 +272,16 @@ class Evaluator(orbit.StandardEvaluator):
 
     def eval_end(self, state: list | None = None) -> Evaluation:
         """The result, from the means and the collected predictions."""
+        rows = float(self._rows.result())
+        # Reading the number waits for the last batch.
+        seconds = max(time.monotonic() - self._began, 1e-9)
         report = {name: float(mean.result()) for name, mean in self._means.items()}
         predictions = _in_order(state) if state else {}
         if predictions and self._task.host_metrics:
             report |= self._task.host_metrics(predictions)
         predictions.pop("row_index", None)
-        return Evaluation({**report, "rows": float(self._rows.result())}, predictions)
+        report |= {"rows": rows, "eval_examples_per_second": rows / seconds}
+        return Evaluation(report, predictions)
 
 
 class ReportingEvaluator(orbit.AbstractEvaluator):
@@ -271,6 +296,22 @@ class ReportingEvaluator(orbit.AbstractEvaluator):
         return self._evaluator.evaluate(num_steps).report
 
 
+def without_fill(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Makes padding of the rows that only fill the last batch.
+
+    The inference form computes nothing for padding. The fill repeats the last row, the
+    longest one if rows are sorted by length.
+
+    Args:
+      batch: features, with `row_weight` [B], 0 for such rows, and `input_mask`, int32
+        [B, ...].
+    """
+    mask = batch["input_mask"]
+    is_row = tf.cast(batch["row_weight"] > 0, mask.dtype)
+    shape = [-1, *[1] * (mask.shape.rank - 1)]
+    return {**batch, "input_mask": mask * tf.reshape(is_row, shape)}
+
+
 def _in_order(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Predictions of batches -> those of the real rows, in the order of the rows, and
     `row_index`, their places."""
@@ -282,9 +323,3 @@ def _in_order(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 def _mean_metrics(names: Iterable[str]) -> dict[str, tf_keras.metrics.Mean]:
     return {name: tf_keras.metrics.Mean(name) for name in names}
-
-
-def _counter() -> tf.Variable:
-    return tf.Variable(
-        0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
-    )

@@ -7,8 +7,7 @@ of the best weights.
 import contextlib
 import dataclasses
 import statistics
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,11 @@ from albert_tf.file_kinds import check_replaceable
 from albert_tf.files import json_bytes, write_json
 from albert_tf.locks import exclusive
 from albert_tf.records.sidecar import RecordSet
-from albert_tf.training import devices, evaluation, identity, stored_predictions
+from albert_tf.storage import AnyPath, as_path
+from albert_tf.training import curves, devices, evaluation, identity, stored_predictions
 from albert_tf.training.job import Job
-from albert_tf.training.run import RunStatus, check_results, make_folder, run
+from albert_tf.training.run import RunStatus, run
+from albert_tf.training.run_folder import check_results, make_folder, no_check
 from albert_tf.training.stored_predictions import Predictions
 
 EVALUATION_FILE = "eval_results.json"
@@ -76,20 +77,24 @@ def train(
       OSError: another process trains into the folder, or it holds a file of another
         kind under the name of one to write.
     """
-    root = Path(job.train_config.output_dir)
+    root = as_path(job.train_config.output_dir)
     check_start(job.init_checkpoint, root)
+    check = no_check
     with contextlib.ExitStack() as stack:
         if devices.is_chief(strategy):
             make_folder(root)
             # The whole protocol; a run has a lock of its own.
-            stack.enter_context(exclusive(root, f"training into {root}"))
+            # A run says that there are no locks.
+            lock = exclusive(root, f"training into {root}", announce=False)
+            check = stack.enter_context(lock)
         _check_folder(root, num_runs)
         for folder in output_folders.folders_of_runs(root, num_runs):
             check_results(folder)
+            curves.check_outputs(folder)
             stored_predictions.check_outputs(folder, splits)
         if num_runs == 1:
-            return _train_run(job, strategy, splits)
-        return _train_runs(job, num_runs, strategy, splits)
+            return _train_run(job, strategy, splits, check)
+        return _train_runs(job, num_runs, strategy, splits, check)
 
 
 def _train_runs(
@@ -97,9 +102,10 @@ def _train_runs(
     num_runs: int,
     strategy: tf.distribute.Strategy,
     splits: Mapping[str, RecordSet],
+    check: Callable[[], None],
 ) -> FineTuned:
     """Several runs, and the summary of their results."""
-    root = Path(job.train_config.output_dir)
+    root = as_path(job.train_config.output_dir)
     runs, seeds = {}, []
     for number in range(num_runs):
         seeds.append(job.train_config.random_seed + number)
@@ -109,7 +115,7 @@ def _train_runs(
             job.train_config, output_dir=str(folder), random_seed=seeds[-1]
         )
         seeded = dataclasses.replace(job, train_config=config)
-        runs[folder.name] = outcome = _train_run(seeded, strategy, splits)
+        runs[folder.name] = outcome = _train_run(seeded, strategy, splits, check)
         if outcome.preempted:
             return outcome
     results = {name: outcome.results for name, outcome in runs.items()}
@@ -121,6 +127,7 @@ def _train_runs(
     }
     predictions = runs[summary["best_run"]].predictions
     if devices.is_chief(strategy):
+        check()
         write_json(root / RESULTS_FILE, summary)
         stored_predictions.write(root, predictions)
     return FineTuned(summary, predictions, runs)
@@ -140,7 +147,7 @@ def evaluate(
       FileExistsError: it holds a file of another kind under the name of one to write.
     """
     identity.check_results_kept(job)
-    folder = Path(job.train_config.output_dir)
+    folder = as_path(job.train_config.output_dir)
     stored_predictions.check_outputs(folder, splits)
     if any(rows.metadata.get("labelled", True) for rows in splits.values()):
         sample = json_bytes({"checkpoint": "", "sets": {}})
@@ -154,7 +161,7 @@ def evaluate(
     return FineTuned(reports, predictions)
 
 
-def _check_folder(root: Path, num_runs: int) -> None:
+def _check_folder(root: AnyPath, num_runs: int) -> None:
     """Keeps one run and several apart: each would hide the results of the other."""
     several = output_folders.run_folder(root, 1).is_dir()
     if several and num_runs == 1:
@@ -170,17 +177,21 @@ def _check_folder(root: Path, num_runs: int) -> None:
 
 
 def _train_run(
-    job: Job, strategy: tf.distribute.Strategy, splits: Mapping[str, RecordSet]
+    job: Job,
+    strategy: tf.distribute.Strategy,
+    splits: Mapping[str, RecordSet],
+    check: Callable[[], None],
 ) -> FineTuned:
     """One run; `sets` of its results has the metrics of its best weights."""
     results = run(job, strategy)
     if results["status"] == RunStatus.PREEMPTED or not splits:
         return FineTuned(results)
-    folder = Path(job.train_config.output_dir)
+    folder = as_path(job.train_config.output_dir)
     checkpoint = output_folders.locate_best(folder)
-    reports, predictions = _evaluate_and_store(job, checkpoint, splits, strategy)
+    reports, predictions = _evaluate_and_store(job, checkpoint, splits, strategy, check)
     results["sets"] = reports
     if devices.is_chief(strategy):
+        check()
         write_json(folder / RESULTS_FILE, results)
     return FineTuned(results, predictions)
 
@@ -190,6 +201,7 @@ def _evaluate_and_store(
     checkpoint: str,
     splits: Mapping[str, RecordSet],
     strategy: tf.distribute.Strategy,
+    check: Callable[[], None] = no_check,
 ) -> tuple[dict[str, dict], dict[str, Predictions]]:
     """Evaluates weights, and writes the predictions for other commands.
 
@@ -210,7 +222,9 @@ def _evaluate_and_store(
         if warning:
             print(f"WARNING: {warning}", flush=True)
     if devices.is_chief(strategy):
-        stored_predictions.write(Path(job.train_config.output_dir), predictions)
+        check()
+        folder = as_path(job.train_config.output_dir)
+        stored_predictions.write(folder, predictions)
     reports = {
         name: evaluated.report
         for name, evaluated in evaluations.items()

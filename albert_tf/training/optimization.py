@@ -1,4 +1,4 @@
-"""Learning-rate schedule, LAMB and AdamW, with the original's maths.
+"""Learning-rate schedules, LAMB and AdamW, with the original's maths.
 
 Neither optimizer corrects the bias of the moments. Variables named LayerNorm or bias
 get no weight decay, and under LAMB a trust ratio of 1. Differences from the original:
@@ -8,6 +8,7 @@ negative).
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,31 +17,33 @@ import tensorflow as tf
 import tf_keras
 
 from albert_tf.config import OptimizerConfig
+from albert_tf.model.compilation import compiled_by_xla
+from albert_tf.training import devices, schedules
 
 _NO_DECAY = re.compile("LayerNorm|layer_norm|bias")
+# Elements of a variable whose update XLA computes on a CPU.
+_LEAST_COMPILED = 1 << 16
 
 
 @tf_keras.utils.register_keras_serializable(package="albert_tf", name="schedule")
 class _Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up over a polynomial decay that starts at step 0.
+    """Linear warm-up to the peak, followed by one of `config.SCHEDULES`.
 
-    The decay runs during warm-up too, so the rate is a little below the peak when
-    warm-up ends, as in the original and for the released models.
+    The polynomial decay starts at step 0 and runs during warm-up too, so the rate is a
+    little below the peak when warm-up ends, as in the original and for the released
+    models. The others start from the peak.
     """
 
     def __init__(self, config: OptimizerConfig):
         super().__init__()
         self._config = config
+        schedules.check_steps(config)
 
     def __call__(self, step: int | tf.Tensor) -> tf.Tensor:
         """Step index -> float32 learning rate."""
         config = self._config
         step = tf.cast(step, tf.float32)
-        # A product with the reciprocal, as in the original's compiled graph: near the
-        # end it differs from a quotient in the fourth digit.
-        left = tf.maximum(1.0 - step * (1.0 / config.num_train_steps), 0.0)
-        span = config.learning_rate - config.end_learning_rate
-        rate = span * tf.pow(left, config.poly_power) + config.end_learning_rate
+        rate = _DECAYS[config.lr_schedule](config, step)
         if config.num_warmup_steps:
             done = (step - config.start_warmup_step) / config.num_warmup_steps
             warming = config.learning_rate * tf.maximum(done, 0.0)
@@ -55,11 +58,59 @@ class _Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
         return cls(OptimizerConfig(**config))
 
 
+def _polynomial(config: OptimizerConfig, step: tf.Tensor) -> tf.Tensor:
+    # A product with the reciprocal, as in the original's compiled graph: near the
+    # end it differs from a quotient in the fourth digit.
+    left = tf.maximum(1.0 - step * (1.0 / config.num_train_steps), 0.0)
+    return _between(config, tf.pow(left, config.poly_power))
+
+
+def _cosine(config: OptimizerConfig, step: tf.Tensor) -> tf.Tensor:
+    """Half a cosine (Loshchilov and Hutter 2017), from the end of warm-up."""
+    start = schedules.warmup_end(config)
+    done = _share_done(step, start, config.num_train_steps - start)
+    return _between(config, 0.5 * (1.0 + tf.cos(math.pi * done)))
+
+
+def _warmup_stable_decay(config: OptimizerConfig, step: tf.Tensor) -> tf.Tensor:
+    """The peak until the last steps, then 1 - sqrt (Hägele et al. 2024)."""
+    steps = config.num_decay_steps
+    done = _share_done(step, config.num_train_steps - steps, steps)
+    decayed = _between(config, 1.0 - tf.sqrt(done))
+    # The peak's own bits before the decay, whatever the rate of its end.
+    return tf.where(done > 0.0, decayed, config.learning_rate)
+
+
+def _constant(config: OptimizerConfig, step: tf.Tensor) -> tf.Tensor:
+    return tf.zeros_like(step) + config.learning_rate
+
+
+_DECAYS = {
+    "polynomial": _polynomial,
+    "cosine": _cosine,
+    "wsd": _warmup_stable_decay,
+    "constant": _constant,
+}
+
+
+def _between(config: OptimizerConfig, share: tf.Tensor) -> tf.Tensor:
+    """The rate at a share of the way from the end's up to the peak."""
+    span = config.learning_rate - config.end_learning_rate
+    return span * share + config.end_learning_rate
+
+
+def _share_done(step: tf.Tensor, start: int, steps: int) -> tf.Tensor:
+    """Share of some steps that are done before a step, within [0, 1]."""
+    return tf.clip_by_value((step - start) / steps, 0.0, 1.0)
+
+
 def learning_rate(config: OptimizerConfig) -> Callable[[int | tf.Tensor], tf.Tensor]:
     """The schedule: a callable from step index to float32 learning rate.
 
     Args:
-      config: peak, steps, warm-up and power. The first update uses step 0.
+      config: schedule, peak, steps and warm-up. The first update uses step 0.
+    Raises:
+      ValueError: as `schedules.check_steps`.
     """
     return _Schedule(config)
 
@@ -72,23 +123,39 @@ def is_decayed(variable_name: str) -> bool:
 def clip_gradients(
     gradients: Sequence[tf.Tensor], config: OptimizerConfig
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Clips gradients to a global norm of at most `clip_norm`.
+    """Clips gradients, for loops that call `apply_gradients` themselves.
 
     Args:
-      gradients: dense, already summed over replicas and micro-batches.
+      gradients: dense, summed over replicas and micro-batches.
       config: its `clip_norm`.
     Returns:
       (clipped gradients, global norm before clipping, a float32 scalar). If the norm is
       not finite, the gradients are zeros.
     """
     norm = tf.linalg.global_norm(gradients)
+    scale = clip_scale(norm, config)
+    return [tf.math.multiply_no_nan(g, scale) for g in gradients], norm
+
+
+def clip_scale(norm: tf.Tensor, config: OptimizerConfig) -> tf.Tensor:
+    """The factor that clips gradients to a global norm of at most `clip_norm`.
+
+    Args:
+      norm: global norm of the gradients, summed over replicas and micro-batches.
+      config: its `clip_norm`.
+    Returns:
+      Float32 scalar; 0 if the norm is not finite.
+    """
     scale = config.clip_norm / tf.maximum(norm, config.clip_norm)
-    finite = tf.math.is_finite(norm)
-    return [tf.where(finite, scale * g, 0.0) for g in gradients], norm
+    return tf.where(tf.math.is_finite(norm), scale, 0.0)
 
 
 def create_optimizer(config: OptimizerConfig) -> "AdamW":
-    """LAMB or AdamW with its schedule, for clipped gradients of the whole batch."""
+    """LAMB or AdamW with its schedule, for clipped gradients of the whole batch.
+
+    `apply_or_skip` clips to `clip_norm`. `apply_gradients`, and so Keras's `fit`, clips
+    by `global_clipnorm` of the optimizer instead, which is None unless it is set.
+    """
     return {"lamb": LAMB, "adamw": AdamW}[config.optimizer](config)
 
 
@@ -97,13 +164,16 @@ class AdamW(tf_keras.optimizers.Optimizer):
     """Adam without bias correction, with decoupled weight decay."""
 
     def __init__(self, config: OptimizerConfig):
-        super().__init__(name=config.optimizer, jit_compile=False)
+        # None: the base class would subtract 0 times each variable.
+        super().__init__(name=config.optimizer, weight_decay=None, jit_compile=False)
         self._config = config
         self._learning_rate = self._build_learning_rate(learning_rate(config))
-        # 1, or 0 in a step that changes nothing but the step count.
-        self._applied = tf.Variable(
-            1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+        self._compute_in_one_pass = tf.function(
+            self._compute, jit_compile=True, autograph=False
         )
+        # 1, or 0 in a step that changes nothing but the step count.
+        self._applied = devices.shared_number(1.0)
+        self._clip_scale = devices.shared_number(1.0)
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Creates the two moments of each variable, zeros of its shape."""
@@ -120,52 +190,82 @@ class AdamW(tf_keras.optimizers.Optimizer):
         return {"first_moment": self._first, "second_moment": self._second}
 
     def apply_or_skip(
-        self,
-        gradients: Sequence[tf.Tensor],
-        variables: Sequence[tf.Variable],
-        norm: tf.Tensor,
-    ) -> tf.Tensor:
-        """One step, in replica context, with gradients that are summed and clipped.
+        self, gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """One step, in replica context, with gradients clipped to `clip_norm`.
 
         Args:
-          gradients: from `clip_gradients`.
+          gradients: dense, summed over replicas and micro-batches.
           variables: those of `build`, in its order.
-          norm: from `clip_gradients`; if it is not finite, weights and moments keep
-            their bits, but the step is counted.
         Returns:
-          Bool scalar: True if the step was applied.
+          (True if the step was applied, global norm of the gradients), scalars. If the
+          norm is not finite, weights and moments keep their bits, but the step is
+          counted.
         """
+        norm = tf.linalg.global_norm(gradients)
         finite = tf.math.is_finite(norm)
         self._applied.assign(tf.cast(finite, tf.float32))
+        self._clip_scale.assign(clip_scale(norm, self._config))
         self.apply_gradients(
             zip(gradients, variables, strict=True), skip_gradients_aggregation=True
         )
-        return finite
+        return finite, norm
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
         """One variable's update; called by `apply_gradients`.
 
-        A step that is skipped gives the gradient, 0, a weight of 0 in both moments, and
-        has a learning rate of 0.
+        A step that is skipped has a learning rate of 0, and its gradient a weight of 0
+        in both moments.
         """
-        config = self._config
         index = self._index_dict[self._var_key(variable)]
-        first, second = self._first[index], self._second[index]
-        applied = tf.cast(self._applied, tf.float32)
-        _update_mean(first, gradient, applied * (1 - config.beta_1))
-        _update_mean(second, tf.square(gradient), applied * (1 - config.beta_2))
-        update = first / (tf.sqrt(second) + config.epsilon)
-        rate = applied * tf.cast(self.learning_rate, variable.dtype)
-        if is_decayed(variable.name):
-            update += config.weight_decay * variable
-            rate = rate * self.trust_ratio(variable, update)
-        variable.assign_sub(rate * update)
+        states = (variable, self._first[index], self._second[index])
+        compute = self._compute_in_one_pass if _pays(variable) else self._compute
+        results = compute(
+            [state.read_value() for state in states],
+            # Dense: XLA would compile anew for each number of slices.
+            tf.convert_to_tensor(gradient),
+            tf.convert_to_tensor(self._clip_scale),
+            tf.convert_to_tensor(self._applied),
+            tf.cast(self.learning_rate, variable.dtype),
+            decayed=is_decayed(variable.name),
+        )
+        for state, result in zip(states, results, strict=True):
+            state.assign(result)
 
-    def trust_ratio(
-        self, variable: tf.Variable, update: tf.Tensor
-    ) -> tf.Tensor | float:
+    def _compute(
+        self,
+        states: Sequence[tf.Tensor],
+        gradient: tf.Tensor,
+        scale: tf.Tensor,
+        applied: tf.Tensor,
+        rate: tf.Tensor,
+        *,
+        decayed: bool,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """New weights and moments of one variable.
+
+        Args:
+          states: the variable's value, its first and its second moment.
+          gradient: of its shape.
+          scale: factor of the gradient.
+          applied: 1, or 0 to change nothing, with a scale of 0.
+          rate: learning rate.
+          decayed: True for weight decay and the trust ratio.
+        """
+        config, (weights, first, second) = self._config, states
+        # A scale of 0 gives 0, even for a gradient that is not finite.
+        gradient = tf.math.multiply_no_nan(gradient, scale)
+        first = _moved(first, gradient, applied * (1 - config.beta_1))
+        second = _moved(second, tf.square(gradient), applied * (1 - config.beta_2))
+        update = first / (tf.sqrt(second) + config.epsilon)
+        if decayed:
+            update += config.weight_decay * weights
+            rate = rate * self.trust_ratio(weights, update)
+        return weights - applied * rate * update, first, second
+
+    def trust_ratio(self, weights: tf.Tensor, update: tf.Tensor) -> tf.Tensor | float:
         """Factor of the learning rate for one variable."""
-        del variable, update
+        del weights, update
         return 1.0
 
     def get_config(self) -> dict[str, Any]:
@@ -180,18 +280,28 @@ class AdamW(tf_keras.optimizers.Optimizer):
         return cls(OptimizerConfig(**config))
 
 
-def _update_mean(mean: tf.Variable, value: tf.Tensor, weight: tf.Tensor) -> None:
-    """Moves a running mean toward a new value of that weight."""
-    mean.assign((1 - weight) * mean + weight * value)
+def _pays(variable: tf.Variable) -> bool:
+    """True if XLA shall compute the update of a variable, where it is not used yet.
+
+    TensorFlow computes it in some twenty passes over memory, XLA in two or three. GPUs
+    pass quickly, and compiling takes longer than it saves for a small variable.
+    """
+    large = variable.shape.num_elements() >= _LEAST_COMPILED
+    return large and "CPU" in variable.device and not compiled_by_xla()
+
+
+def _moved(mean: tf.Tensor, value: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    """A running mean, moved toward a new value of that weight."""
+    return (1 - weight) * mean + weight * value
 
 
 @tf_keras.utils.register_keras_serializable(package="albert_tf")
 class LAMB(AdamW):
     """AdamW whose steps are scaled to the variable's norm (You et al. 2019)."""
 
-    def trust_ratio(self, variable: tf.Variable, update: tf.Tensor) -> tf.Tensor:
-        """|variable| / |update|, and 1 if either norm is 0."""
-        variable_norm, update_norm = tf.norm(variable), tf.norm(update)
+    def trust_ratio(self, weights: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
+        """|weights| / |update|, and 1 if either norm is 0."""
+        weights_norm, update_norm = tf.norm(weights), tf.norm(update)
         # The denominator is replaced too, so that no quotient by 0 is computed.
-        usable = tf.logical_and(variable_norm > 0, update_norm > 0)
-        return tf.where(usable, variable_norm / tf.where(usable, update_norm, 1.0), 1.0)
+        usable = tf.logical_and(weights_norm > 0, update_norm > 0)
+        return tf.where(usable, weights_norm / tf.where(usable, update_norm, 1.0), 1.0)

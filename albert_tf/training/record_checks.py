@@ -1,6 +1,5 @@
 """Checks that the rows of a job fit its task, its model and each other."""
 
-from pathlib import Path
 from typing import Any
 
 from albert_tf.checkpoints.model_dir import PRETRAINING_FILE, folder_of
@@ -66,7 +65,7 @@ def learned_objective(job: Job) -> str | None:
 
 def _stored_objective(path: str) -> str | None:
     """The pair objective that the files next to weights state."""
-    file = folder_of(Path(path)) / PRETRAINING_FILE
+    file = folder_of(path) / PRETRAINING_FILE
     return read_json(file, missing_ok=True).get(PAIR_OBJECTIVE)
 
 
@@ -125,7 +124,7 @@ def _check_objective(job: Job, model: str) -> None:
     if learned == NO_OBJECTIVE and job.train_rows:
         return
     raise ValueError(
-        f"The model of {folder_of(Path(model))} was trained with {PAIR_OBJECTIVE}="
+        f"The model of {folder_of(model)} was trained with {PAIR_OBJECTIVE}="
         f"{learned}, the rows were made with {wanted}: use records of its "
         "objective, or pass --nosentence_order_loss."
     )

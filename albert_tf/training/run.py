@@ -1,29 +1,25 @@
 """A run: the one path from a job to its results, for every task and strategy."""
 
 import contextlib
+import dataclasses
 import enum
-import errno
-import os
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from albert_tf import files, locks
+from albert_tf import files
 from albert_tf.checkpoints.output_folders import RESULTS_FILE
-from albert_tf.file_kinds import check_replaceable
 from albert_tf.records import batches
+from albert_tf.storage import AnyPath
+from albert_tf.training import curves, identity, record_checks, run_checkpoints
 from albert_tf.training import devices as training_devices
-from albert_tf.training import identity, record_checks
 from albert_tf.training.best_checkpoint import BestWeights
 from albert_tf.training.job import Job as Job
+from albert_tf.training.readable_rows import readable_rows
+from albert_tf.training.run_folder import RunFolder, open_run_folder
 from albert_tf.training.session import Session
 from albert_tf.training.stop_signals import StopSignals
-
-# Locked while a run trains into its folder; the lock of a killed run ends with it.
-LOCK_FILE = ".lock"
 
 
 class RunStatus(str, enum.Enum):
@@ -72,25 +68,22 @@ def run(
     """
     if strategy is None:
         strategy = training_devices.create_strategy()
+    job = identity.keep_row_order(job)
     chief = training_devices.is_chief(strategy)
     signals = StopSignals()
     with contextlib.ExitStack() as stack:
         stack.enter_context(training_devices.explain_lost_worker(strategy))
         stack.enter_context(batches.explain_corruption(job.record_sets))
-        # Every worker must take part in saving; only the chief's files are kept.
-        folder = Path(
-            job.train_config.output_dir
-            if chief
-            else stack.enter_context(tempfile.TemporaryDirectory())
+        folder = stack.enter_context(open_run_folder(job, chief))
+        stack.enter_context(run_checkpoints.explain_resumption(folder.path))
+        session = _start(job, strategy, folder, stack)
+        best = BestWeights(
+            folder.path,
+            job.task.best_metric,
+            identity.model_files(job),
+            training_devices.checkpoint_options(strategy),
+            folder.check,
         )
-        make_folder(folder)
-        if chief and job.train_rows:
-            lock = locks.exclusive(folder / LOCK_FILE, f"training into {folder}")
-            stack.enter_context(lock)
-        if chief:
-            check_results(folder)
-        session = _start(job, strategy, folder)
-        best = BestWeights(folder, job.task.best_metric, identity.model_files(job))
         results: dict[str, Any] = {"status": RunStatus.EVALUATED.value}
         if job.train_rows:
             results = _train(job, strategy, session, best, signals, on_loop_end)
@@ -100,8 +93,12 @@ def run(
         settings = identity.run_settings(job, strategy.num_replicas_in_sync)
         results = {"global_step": session.step, **results, "settings": settings}
         if chief:
-            results = _with_earlier(job, folder / RESULTS_FILE, results)
-            files.write_json(folder / RESULTS_FILE, results)
+            results = _with_earlier(job, folder.path / RESULTS_FILE, results)
+            folder.upload_events()
+            folder.check()
+            files.write_json(folder.path / RESULTS_FILE, results)
+            if job.train_rows:
+                curves.write_curves(folder.path, folder.check)
         # A worker that leaves before the others are done would be taken for lost.
         training_devices.gather(strategy, session.step)
     if signals.interrupted:
@@ -109,8 +106,20 @@ def run(
     return results
 
 
-def _start(job: Job, strategy: tf.distribute.Strategy, folder: Path) -> Session:
-    """Checks the job, writes the files of a training, and builds or restores it."""
+def _start(
+    job: Job,
+    strategy: tf.distribute.Strategy,
+    folder: RunFolder,
+    stack: contextlib.ExitStack,
+) -> Session:
+    """Checks the job, writes the files of a training, and builds or restores it.
+
+    Args:
+      job: the job.
+      strategy: the devices.
+      folder: this worker's folder.
+      stack: keeps the rows that TensorFlow reads as long as the session.
+    """
     identity.check_job(job)
     training_devices.require_equal(
         strategy,
@@ -119,7 +128,13 @@ def _start(job: Job, strategy: tf.distribute.Strategy, folder: Path) -> Session:
     )
     # An evaluation leaves the model that it finds as it is.
     if training_devices.is_chief(strategy) and job.train_rows:
-        identity.write_files(job, folder)
+        identity.write_files(job, folder.path)
+    # Names in messages and results stay those of the job.
+    train_rows, eval_rows = (
+        stack.enter_context(readable_rows(rows, strategy)) if rows else None
+        for rows in (job.train_rows, job.eval_rows)
+    )
+    job = dataclasses.replace(job, train_rows=train_rows, eval_rows=eval_rows)
     with strategy.scope():
         session = Session(job, folder)
     training_devices.require_equal(
@@ -229,31 +244,7 @@ def _keep_best(
     return None
 
 
-def make_folder(folder: Path) -> None:
-    """Makes the output folder.
-
-    Raises:
-      ValueError: the path is not one of the file system.
-      OSError: no files can be made in it.
-    """
-    try:
-        files.make_folder(folder)
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except OSError as error:
-        raise OSError(
-            f"--output_dir {folder} cannot be used ({error.strerror}): give a folder "
-            "that can be written."
-        ) from error
-
-
-def check_results(folder: Path) -> None:
-    """Raises FileExistsError if the results would replace a file of another kind."""
-    sample = files.json_bytes({"global_step": 0, "settings": {}})
-    check_replaceable(folder / RESULTS_FILE, sample)
-
-
-def _with_earlier(job: Job, file: Path, results: dict[str, Any]) -> dict[str, Any]:
+def _with_earlier(job: Job, file: AnyPath, results: dict[str, Any]) -> dict[str, Any]:
     """Results completed by the training report of an earlier call, if this call
     trained no step."""
     if results.get("train") or not file.is_file():

@@ -4,7 +4,6 @@ orbit runs the inner loops (many steps inside one graph call), prints their repo
 writes them as TensorBoard summaries. Checkpoints are read and written here.
 """
 
-from pathlib import Path
 from typing import Any
 
 import orbit
@@ -16,10 +15,12 @@ from albert_tf.checkpoints.tensorflow_files import read_state
 from albert_tf.model.precision import precision_policy
 from albert_tf.records import batches
 from albert_tf.records.sampling import sample_rows
-from albert_tf.training import optimization, run_checkpoints
+from albert_tf.training import devices, optimization, run_checkpoints, schedules
+from albert_tf.training.checkpoint_folder import CheckpointFolder
 from albert_tf.training.evaluation import finish_report
 from albert_tf.training.job import Job
 from albert_tf.training.loops import Evaluator, ReportingEvaluator, Trainer
+from albert_tf.training.run_folder import RunFolder
 
 # If the gradients of so many steps in a row are not finite, the run is lost.
 MAX_SKIPPED_IN_A_ROW = 10
@@ -32,7 +33,7 @@ class Session:
       model: the model that is trained or evaluated.
     """
 
-    def __init__(self, job: Job, folder: Path):
+    def __init__(self, job: Job, folder: RunFolder):
         """Builds all parts and restores the run; call it in the strategy's scope.
 
         Args:
@@ -69,13 +70,16 @@ class Session:
         checkpoint = run_checkpoints.training_checkpoint(
             self.model, optimizer, **(trainer.state if trainer else {})
         )
-        step = optimizer.iterations
-        latest = _restore_or_start(job, self.model, checkpoint, step)
-        self._checkpoints = tf.train.CheckpointManager(
+        options = devices.checkpoint_options(tf.distribute.get_strategy())
+        latest = _restore_or_start(
+            job, self.model, checkpoint, optimizer.iterations, options
+        )
+        self._checkpoints = CheckpointFolder(
             checkpoint,
-            str(folder),
-            max_to_keep=config.keep_checkpoint_max or None,
-            checkpoint_name="model.ckpt",
+            folder.path,
+            config.keep_checkpoint_max or None,
+            options,
+            folder.check,
         )
         self._report: dict[str, float] = {}
         self._evaluation: tuple[int, dict[str, Any]] | None = None
@@ -85,8 +89,8 @@ class Session:
             global_step=optimizer.iterations,
             steps_per_loop=config.iterations_per_loop,
             train_actions=[self._report.update],
-            summary_dir=str(folder / "train"),
-            eval_summary_dir=str(folder / "eval"),
+            summary_dir=str(folder.events / "train"),
+            eval_summary_dir=str(folder.events / "eval"),
         )
         _describe(job, self.model, latest)
 
@@ -111,9 +115,12 @@ class Session:
         self._controller.train(last_step, checkpoint_at_completion=False)
         skipped = self._trainer.longest_skip.numpy() if self._trainer else 0
         if skipped >= MAX_SKIPPED_IN_A_ROW:
+            is_scaled = "loss_scale" in self._report
             raise ValueError(
-                f"{MAX_SKIPPED_IN_A_ROW} gradients in a row were not finite, at step "
-                f"{self.step} at the latest: lower --learning_rate; the last good "
+                f"{MAX_SKIPPED_IN_A_ROW} gradients in a row were not finite"
+                f"{' at the lowest loss scale, 1' * is_scaled}, at step "
+                f"{self.step} at the latest: lower --learning_rate"
+                f"{' or train in --precision=float32' * is_scaled}; the last good "
                 f"checkpoint is {self.latest_checkpoint()}."
             )
         return dict(self._report)
@@ -133,21 +140,24 @@ class Session:
 
     def latest_checkpoint(self) -> str | None:
         """The newest checkpoint in this worker's folder; None: there is none."""
-        return run_checkpoints.latest_of_run(self._folder)
+        return run_checkpoints.latest_of_run(self._folder.path)
 
     def save(self) -> None:
-        """Saves a checkpoint, unless there is one of this step.
+        """Saves a checkpoint, unless there is one of this step, and the events so far.
 
         Raises:
-          OSError: the folder's disk is full, or cannot be written.
+          OSError: as `run_checkpoints.save`.
         """
-        latest = self.latest_checkpoint()
-        if latest is None or run_checkpoints.step_of(latest) != self.step:
-            run_checkpoints.save(self._checkpoints, self.step)
+        run_checkpoints.save(self._checkpoints, self.step)
+        self._folder.upload_events()
 
 
 def _restore_or_start(
-    job: Job, model: tf.Module, checkpoint: tf.train.Checkpoint, step: tf.Variable
+    job: Job,
+    model: tf.Module,
+    checkpoint: tf.train.Checkpoint,
+    step: tf.Variable,
+    options: tf.train.CheckpointOptions | None,
 ) -> str | None:
     """Restores the run, or loads the weights that it starts from.
 
@@ -156,12 +166,13 @@ def _restore_or_start(
       model: its model.
       checkpoint: the state of the run.
       step: the run's step; without training it is set to that of the weights.
+      options: how checkpoints are read.
     Returns:
       The checkpoint that the run goes on from; None: it starts from step 0.
     """
     latest = _latest_of_run(job)
     if latest:
-        run_checkpoints.read_run(checkpoint, latest)
+        run_checkpoints.read_run(checkpoint, latest, options)
     elif job.init_checkpoint:
         # A head may start from random weights in training, but not in evaluation.
         missing_ok = HEADS if job.train_rows else None
@@ -214,5 +225,5 @@ def _describe(job: Job, model: tf.Module, latest: str | None) -> None:
     )
     if job.train_rows:
         batch_size = job.train_config.train_batch_size
-        for warning in job.optimizer_config.warnings(batch_size):
+        for warning in schedules.warnings(job.optimizer_config, batch_size):
             print(f"WARNING: {warning}", flush=True)

@@ -8,13 +8,13 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 from albert_tf.file_kinds import check_replaceable
 from albert_tf.files import json_bytes, make_folder, read_json, write_json
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import RecordSet
+from albert_tf.storage import AnyPath
 from albert_tf.task_config import Squad
 from albert_tf.tasks import answers
 from albert_tf.tasks.answer_metrics import QuestionSet
@@ -68,7 +68,7 @@ def tune_threshold(
 
 
 def check_outputs(
-    folder: Path, question_ids: Iterable[str], task_config: Squad
+    folder: AnyPath, question_ids: Iterable[str], task_config: Squad
 ) -> None:
     """Checks that answers replace no files of another kind.
 
@@ -92,7 +92,7 @@ def check_outputs(
 
 
 def write_answers(
-    folder: Path,
+    folder: AnyPath,
     proposals: Proposals,
     questions: QuestionSet,
     task_config: Squad,
@@ -133,7 +133,7 @@ def write_answers(
     return results
 
 
-def _why_empty(folder: Path, proposals: Proposals, threshold: float) -> str:
+def _why_empty(folder: AnyPath, proposals: Proposals, threshold: float) -> str:
     """Says why all answers are empty."""
     beginning = f"every answer in {folder / PREDICTIONS_FILE} is empty: "
     if not any(proposals.candidates.values()):
@@ -165,7 +165,7 @@ class Ensemble:
 
     @classmethod
     def read(
-        cls, folders: Sequence[Path], file: QuestionFile, n_best_size: int
+        cls, folders: Sequence[AnyPath], file: QuestionFile, n_best_size: int
     ) -> "Ensemble":
         """Reads the answers of several models to one file, and averages them.
 
@@ -201,7 +201,7 @@ class Ensemble:
         return statistics.fmean(self.thresholds)
 
 
-def _read_results(file: Path) -> dict[str, Any]:
+def _read_results(file: AnyPath) -> dict[str, Any]:
     """Reads a `squad_results.json`; its threshold, of v2.0 alone, is a number."""
     results = _read(file)
     try:
@@ -213,7 +213,7 @@ def _read_results(file: Path) -> dict[str, Any]:
 
 
 def _read_proposals(
-    folder: Path, contexts: Mapping[str, str], questions_path: str
+    folder: AnyPath, contexts: Mapping[str, str], questions_path: str
 ) -> Proposals:
     """Reads a folder of answers, checked against the paragraphs."""
     listed = _read(folder / N_BEST_FILE)
@@ -250,7 +250,7 @@ def _candidate(values: Mapping[str, Any]) -> Candidate:
 
 
 def _read_null_scores(
-    folder: Path, questions: Iterable[str]
+    folder: AnyPath, questions: Iterable[str]
 ) -> dict[str, float] | None:
     """Reads the null scores of a folder of answers; None: v1.1 has none."""
     file = folder / NULL_ODDS_FILE
@@ -269,14 +269,14 @@ def _read_null_scores(
     return scores
 
 
-def _damaged(file: Path, problem: object) -> ValueError:
+def _damaged(file: AnyPath, problem: object) -> ValueError:
     return ValueError(
         f"{file} is not a file of run_squad.py ({problem}): answer --predict_file with "
         "that model again."
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: AnyPath) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} is missing: answer --predict_file with that model first."

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tf_keras
 
-from albert_tf.config import OptimizerConfig
 from albert_tf.tasks import losses
 from albert_tf.tasks.base import Task
 from albert_tf.training import optimization
+from albert_tf.training.loss_scale import LossScale
 
 Tensors = Mapping[str, tf.Tensor]
 
@@ -26,9 +26,9 @@ class TrainStep:
         task: Task,
         model: tf_keras.Model,
         optimizer: optimization.AdamW,
-        optimizer_config: OptimizerConfig,
         micro_batches: int = 1,
         jit_compile: bool = False,
+        loss_scale: LossScale | None = None,
     ):
         """Keeps what a step needs; call it in the strategy's scope.
 
@@ -36,13 +36,12 @@ class TrainStep:
           task: its losses are minimized.
           model: from `task.build_model`.
           optimizer: built on the model's trainable variables.
-          optimizer_config: its `clip_norm`.
           micro_batches: parts of a replica's batch whose gradients are accumulated.
           jit_compile: compile the computation of the gradients with XLA.
+          loss_scale: scale of the loss in float16; None: it is not scaled.
         """
         self._task, self._model, self._optimizer = task, model, optimizer
-        self._optimizer_config = optimizer_config
-        self._micro_batches = micro_batches
+        self._micro_batches, self._loss_scale = micro_batches, loss_scale
         # XLA compiles the local gradients; the reduction over replicas stays outside.
         self._local_gradients = (
             tf.function(self._accumulate, jit_compile=True, autograph=False)
@@ -76,10 +75,13 @@ class TrainStep:
         global_weights = replica.all_reduce("sum", weights)
         gradients, sums = self._local_gradients(batch, global_weights, seed)
         gradients = replica.all_reduce("sum", gradients)
-        gradients, norm = optimization.clip_gradients(gradients, self._optimizer_config)
-        applied = self._optimizer.apply_or_skip(
-            gradients, self._model.trainable_variables, norm
+        if self._loss_scale:
+            gradients = self._loss_scale.unscale(gradients)
+        applied, norm = self._optimizer.apply_or_skip(
+            gradients, self._model.trainable_variables
         )
+        if self._loss_scale:
+            self._loss_scale.update(applied)
         report = {
             name: (losses.weighted_mean(sums[name], weights[name]), weights[name])
             for name in sums
@@ -123,7 +125,8 @@ class TrainStep:
     def _gradients(
         self, batch: Tensors, global_weights: Tensors, seed: tf.Tensor
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Gradients of these rows' share of the global loss, and sums of each loss."""
+        """Gradients of these rows' share of the global loss, times the loss scale, and
+        sums of each loss."""
         variables = self._model.trainable_variables
         with tf.GradientTape() as tape:
             outputs = self._model(batch, training=True, dropout_seed=seed)
@@ -134,6 +137,8 @@ class TrainStep:
             total = tf.add_n(
                 [losses.weighted_mean(sums[n], global_weights[n]) for n in sums]
             )
+            if self._loss_scale:
+                total = self._loss_scale.scale(total)
         gradients = tape.gradient(total, variables)
         # Dense, since the norm of slices is wrong: it counts a token that occurs twice
         # in the batch as two rows.

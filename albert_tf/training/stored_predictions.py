@@ -9,7 +9,6 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from albert_tf.file_kinds import check_replaceable
 from albert_tf.files import make_folder, write_whole
 from albert_tf.records.reader import read_strings
 from albert_tf.records.sidecar import RecordSet
+from albert_tf.storage import AnyPath
 
 PREDICTIONS_FOLDER = "predictions"
 # Errors of reading a damaged file, which may claim any size.
@@ -59,7 +59,7 @@ def complete(
     }
 
 
-def write(output_dir: Path, predictions: Mapping[str, Predictions]) -> None:
+def write(output_dir: AnyPath, predictions: Mapping[str, Predictions]) -> None:
     """Writes predictions into a run's folder.
 
     Args:
@@ -74,7 +74,7 @@ def write(output_dir: Path, predictions: Mapping[str, Predictions]) -> None:
         write_whole(folder / f"{name}.npz", buffer.getvalue())
 
 
-def check_outputs(output_dir: Path, names: Iterable[str]) -> None:
+def check_outputs(output_dir: AnyPath, names: Iterable[str]) -> None:
     """Checks that predictions replace no files of another kind.
 
     Args:
@@ -90,13 +90,13 @@ def check_outputs(output_dir: Path, names: Iterable[str]) -> None:
         check_replaceable(file, buffer.getvalue())
 
 
-def splits(output_dir: Path) -> list[str]:
+def splits(output_dir: AnyPath) -> list[str]:
     """Names of the splits that a run, or the best of several, has predicted."""
     folders = _folders(output_dir)
     return sorted({file.stem for folder in folders for file in folder.glob("*.npz")})
 
 
-def read(output_dir: Path, name: str) -> dict[str, np.ndarray]:
+def read(output_dir: AnyPath, name: str) -> dict[str, np.ndarray]:
     """The last predictions of a run, or of the best of several, for a split.
 
     Returns:
@@ -114,13 +114,13 @@ def read(output_dir: Path, name: str) -> dict[str, np.ndarray]:
         )
     try:
         # NumPy does not close a damaged file that it has opened itself.
-        with open(file, "rb") as content, np.load(content) as arrays:
+        with file.open("rb") as content, np.load(content) as arrays:
             return dict(arrays)
     except _DAMAGE as error:
         raise ValueError(f"{file} is damaged ({error!r}): predict again.") from error
 
 
-def _folders(output_dir: Path) -> list[Path]:
+def _folders(output_dir: AnyPath) -> list[AnyPath]:
     """Folders with predictions, the one with the latest first.
 
     Every command writes to the output folder itself. The folder of the best run is for

@@ -7,17 +7,22 @@ number of processes. A part begins at a document (lines, jsonl) or a paragraph (
 Packed files and files of one JSON value cannot be divided; small files share a part.
 """
 
+import concurrent.futures
 import gzip
+import io
 import os
 import re
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple, TypeVar, cast
+
+from upath import UPath
 
 from albert_tf.files import make_folder
+from albert_tf.storage import PathLike, as_path, is_local
 
 # Lines are read, and sentences found, in blocks of about this many bytes at most: then
 # a file without a line break or a blank line needs no more memory than any other, at
@@ -47,6 +52,16 @@ _SEPARATORS = {"lines": _BLANK_LINE, "raw": _BLANK_LINE, "jsonl": _LINE_BREAK}
 # which keeps a separator between them from being missed.
 _WINDOW = 1 << 16
 _OVERLAP = 1 << 10
+
+# Bytes of a bucket's file that a request asks for, and requests at a time about
+# different files.
+_REQUEST_BYTES = 1 << 20
+_REQUESTS = 32
+# Keys under which buckets tell the state of a file.
+_VERSIONS = ("ETag", "etag", "generation", "created")
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class Part(NamedTuple):
@@ -121,7 +136,7 @@ def is_unicode(text: str) -> bool:
 def _byte_lines(source: Source, whole: bool) -> Iterator[tuple[int, bytes]]:
     path, start, end = source.part
     number, reported, rest = 1, start, b""
-    with open(path, "rb") as packed:
+    with open_bytes(path) as packed:
         packed.seek(start)
         is_packed = path.endswith(".gz")
         file = cast(IO[bytes], gzip.GzipFile(fileobj=packed) if is_packed else packed)
@@ -174,10 +189,48 @@ def _split_block(block: bytes) -> tuple[bytes, bytes]:
     return block[:end], block[end:]
 
 
+def open_bytes(path: PathLike, request_bytes: int = _REQUEST_BYTES) -> IO[bytes]:
+    """Opens a file for reading, by any number of bytes or lines.
+
+    Args:
+      path: the file.
+      request_bytes: bytes that a request to a bucket asks for.
+    """
+    file = as_path(path)
+    if not isinstance(file, UPath):
+        return file.open("rb")
+    # Files of fsspec have no `readline(limit)`.
+    remote: Any = file.open("rb", buffering=request_bytes)
+    return io.BufferedReader(remote, min(request_bytes, BLOCK_BYTES))
+
+
+def absolute(path: str) -> str:
+    """Returns a path that does not depend on the working folder."""
+    return os.path.abspath(path) if is_local(path) else path
+
+
+def map_files(
+    function: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    paths: Iterable[PathLike],
+) -> list[_Result]:
+    """Calls a function for each item; for files of buckets in several threads.
+
+    Args:
+      function: asks about a file, or reads it.
+      items: its arguments.
+      paths: the files that it asks about.
+    """
+    if all(map(is_local, paths)):
+        return list(map(function, items))
+    with concurrent.futures.ThreadPoolExecutor(_REQUESTS) as threads:
+        return list(threads.map(function, items))
+
+
 def _lines_before(part: Part) -> int:
     """Counts line breaks in front of a part, for an error message."""
     count = 0
-    with open(part.path, "rb") as file:
+    with open_bytes(part.path) as file:
         while block := file.read(min(1 << 20, part.start - file.tell())):
             count += block.count(b"\n")
     return count
@@ -190,21 +243,29 @@ class FileSnapshot:
     Attributes:
       path: the file's path.
       size: in bytes.
-      modified: time of its last change, in nanoseconds.
+      modified: time of its last change, in nanoseconds; 0: a bucket does not say it.
+      version: what a bucket tells one state of a file from another by.
     """
 
     path: str
     size: int
     modified: int
+    version: str = ""
 
 
 def stat_files(paths: Sequence[str]) -> list[FileSnapshot]:
-    """Notes sizes and times of input files."""
-    stats = [os.stat(path) for path in paths]
-    return [
-        FileSnapshot(path, stat.st_size, stat.st_mtime_ns)
-        for path, stat in zip(paths, stats, strict=True)
-    ]
+    """Notes sizes, times and versions of input files."""
+    return map_files(_stat_file, paths, paths)
+
+
+def _stat_file(path: str) -> FileSnapshot:
+    file = as_path(path)
+    stat = file.stat()
+    version = ""
+    if isinstance(file, UPath):
+        info = cast(Any, stat).as_info()
+        version = str(next((info[key] for key in _VERSIONS if key in info), ""))
+    return FileSnapshot(path, stat.st_size, stat.st_mtime_ns, version)
 
 
 def check_unchanged(files: Sequence[FileSnapshot]) -> None:
@@ -236,12 +297,24 @@ def divide(files: Sequence[FileSnapshot], input_format: str) -> list[list[Part]]
     """
     total = sum(file.size for file in files)
     wanted = min(max(total // _WANTED_PARTS, _SMALLEST_PART), _LARGEST_PART)
+    large = [
+        file
+        for file in files
+        if input_format in _SEPARATORS
+        and not file.path.endswith(".gz")
+        and file.size > wanted
+    ]
+    parts_of_large = map_files(
+        lambda file: list(_parts(file, input_format, wanted)),
+        large,
+        [file.path for file in large],
+    )
+    parts = {file: found for file, found in zip(large, parts_of_large, strict=True)}
     groups: list[list[Part]] = []
     size = wanted
     for file in files:
-        divisible = input_format in _SEPARATORS and not file.path.endswith(".gz")
-        if divisible and file.size > wanted:
-            groups.extend([part] for part in _parts(file, input_format, wanted))
+        if file in parts:
+            groups.extend([part] for part in parts[file])
             size = wanted
             continue
         if size + file.size > wanted:
@@ -263,7 +336,7 @@ def _parts(file: FileSnapshot, input_format: str, wanted: int) -> Iterator[Part]
     step = -(-file.size // count)
     separator = _SEPARATORS[input_format]
     start = 0
-    with open(file.path, "rb") as opened:
+    with open_bytes(file.path, _WINDOW) as opened:
         while start < file.size:
             end = _separator_end(opened, start + step, file.size, separator)
             yield Part(file.path, start, end)
@@ -285,7 +358,7 @@ def _separator_end(
     return size
 
 
-def make_writable_folder(folder: str | os.PathLike[str], flag: str) -> None:
+def make_writable_folder(folder: PathLike, flag: str) -> None:
     """Makes a folder and proves that files can be written to it.
 
     Call it before hours are spent on the files.
@@ -299,9 +372,12 @@ def make_writable_folder(folder: str | os.PathLike[str], flag: str) -> None:
     try:
         make_folder(folder)
         # Permission bits do not tell everything (read-only disks): try.
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        if is_local(folder):
+            with tempfile.TemporaryFile(dir=str(folder)):
+                pass
     except OSError as error:
+        if not is_local(folder):
+            raise
         raise OSError(
             f"The folder {folder} cannot be made or written ({error.strerror}): choose "
             f"another --{flag}."

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from albert_tf.files import RepeatedKeyError, unique_keys
+from albert_tf.storage import as_path
 from data_prep.corpus.files import Source, is_unicode
 
 BAD_PASSAGES = "files that are not of their format"
@@ -38,8 +39,7 @@ def _squad_contexts(value: dict) -> list[str]:
 def _passages(
     source: Source, kind: str, find: Callable[[Any], list[str]]
 ) -> Iterator[tuple[int, str]]:
-    with open(source.part.path, "rb") as file:
-        content = file.read()
+    content = as_path(source.part.path).read_bytes()
     if source.progress:
         source.progress(len(content))
     try:

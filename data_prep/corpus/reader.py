@@ -28,13 +28,15 @@ from typing import NamedTuple
 
 import sentencex
 
-from albert_tf.files import RepeatedKeyError, check_local, parse_json
+from albert_tf.files import RepeatedKeyError, parse_json
+from albert_tf.storage import as_path, find, is_local
 from data_prep.corpus.files import (
     BAD_UTF8,
     BLOCK_BYTES,
     Part,
     Source,
     is_unicode,
+    map_files,
     text_lines,
 )
 from data_prep.corpus.passages import BAD_PASSAGES, race_passages, squad_passages
@@ -102,26 +104,33 @@ def expand_inputs(inputs: str) -> list[str]:
     """
     paths = set()
     for item in filter(None, (item.strip() for item in inputs.split(","))):
-        check_local(item)
-        if os.path.exists(item) or not glob.has_magic(item):
+        if not glob.has_magic(item) or as_path(item).exists():
             paths.add(item)
             continue
-        matches = [p for p in glob.glob(item, recursive=True) if not os.path.isdir(p)]
+        found = find(item)
+        kinds = map_files(lambda path: as_path(path).is_dir(), found, found)
+        matches = [p for p, is_dir in zip(found, kinds, strict=True) if not is_dir]
         if not matches:
             raise ValueError(f"No file matches {item!r}: check the pattern.")
         paths.update(matches)
     if not paths:
         raise ValueError(f"No input file is named. Received {inputs!r}.")
-    for path in paths:
-        if os.path.isdir(path):
-            raise ValueError(f"{path} is a folder: name its files, as in '{path}/*'.")
-        if not os.path.exists(path):
-            raise FileNotFoundError(
-                f"Input file {path} does not exist: check --input_file."
-            )
-        if os.path.getsize(path) == 0:
-            raise ValueError(f"Input file {path} is empty: remove it from the inputs.")
-    return sorted({os.path.normpath(path) for path in paths})
+    named = list(paths)
+    map_files(_check_input, named, named)
+    return sorted({os.path.normpath(p) if is_local(p) else p for p in named})
+
+
+def _check_input(path: str) -> None:
+    """Raises ValueError or FileNotFoundError unless a path is a file with content."""
+    file = as_path(path)
+    if file.is_dir():
+        raise ValueError(f"{path} is a folder: name its files, as in '{path}/*'.")
+    if not file.exists():
+        raise FileNotFoundError(
+            f"Input file {path} does not exist: check --input_file."
+        )
+    if file.stat().st_size == 0:
+        raise ValueError(f"Input file {path} is empty: remove it from the inputs.")
 
 
 # The readers of the formats. Each yields (first line of the document, sentence) in text

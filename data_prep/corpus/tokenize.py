@@ -8,7 +8,7 @@ A group that the folder holds already is not made again, neither by a run that c
 a killed one nor by a run on another machine that shares the folder.
 """
 
-import itertools
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -32,8 +32,8 @@ from data_prep.corpus.tokenized_corpus import (
     TokenizedText,
     tokenize_sentences,
 )
-from data_prep.corpus.work_folder import read_group, write_group
-from data_prep.parallel import Call, Workers
+from data_prep.corpus.work_folder import read_group, read_groups, write_group
+from data_prep.parallel import Call, Executor
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,10 @@ class Encoder:
     def text_identity(self, files: Sequence[FileSnapshot]) -> dict[str, Any]:
         """Returns the JSON values that tell a tokenized text from another one."""
         return {
-            "files": [[file.size, file.modified] for file in files],
+            "files": [
+                [file.size, file.modified, *([file.version] if file.version else [])]
+                for file in files
+            ],
             **asdict(self.config),
             **self.tokenizer.metadata(),
             "max_sentence_pieces": self.max_sentence_tokens,
@@ -88,9 +91,9 @@ class Encoder:
 def prepare_text(
     files: Sequence[FileSnapshot],
     encoder: Encoder,
-    workers: Workers,
+    workers: Executor,
     progress: Callable[[int], object],
-    start_at: float = 0.0,
+    own_share: tuple[float, float] = (0.0, 1.0),
 ) -> TokenizedText:
     """Encodes the input, except for groups that the folder holds already.
 
@@ -99,15 +102,18 @@ def prepare_text(
       encoder: shared with the workers; `work_folder.hold_folder` holds its folder.
       workers: the processes that encode.
       progress: called with bytes of input that are done.
-      start_at: share of the text, from 0 to 1, at which to start. Machines that share
-        the folder start at different places, so that each finds the others' work done.
+      own_share: half-open range of the text, from 0 to 1, to begin with. Machines that
+        share the folder begin with different ones. The rest comes in random order, so
+        that machines which help a slower one take different groups.
     Raises:
       ValueError: bad text, or none.
       OSError: a file cannot be read or has changed; the folder cannot be written.
     """
     groups = divide(files, encoder.config.input_format)
-    first = int(start_at * len(groups))
-    order = itertools.chain(range(first, len(groups)), range(first))
+    first, end = (int(share * len(groups)) for share in own_share)
+    rest = [*range(first), *range(end, len(groups))]
+    random.Random(first).shuffle(rest)
+    order = iter([*range(first, end), *rest])
 
     def next_call() -> Call | None:
         for number in order:
@@ -157,8 +163,8 @@ def _gather(encoder: Encoder, groups: Sequence[Sequence[Part]]) -> TokenizedText
     statistics = Statistics()
     segments: list[dict[str, Any]] = []
     last_file = None
-    for number, parts in enumerate(groups):
-        group = read_group(encoder.folder, number)
+    found = read_groups(encoder.folder, range(len(groups)))
+    for group, parts in zip(found, groups, strict=True):
         if group is None:
             raise OSError(
                 f"Files in {encoder.folder} vanished or changed: start again."

@@ -7,18 +7,22 @@ bounded size, each a file, so that memory does not grow with the text.
 
 import io
 import itertools
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from upath import UPath
 
+from albert_tf.storage import PathLike, as_path
+from data_prep.corpus.files import open_bytes
 from data_prep.corpus.reader import Sentence
 from data_prep.corpus.segmenter import RowTokenizer
 from data_prep.corpus.statistics import Statistics
 
 _SENTENCES_PER_BATCH = 2048
 TOKENS_PER_SEGMENT = 1 << 19
+# Bytes of a segment that hold the offsets, about.
+_BYTES_OF_OFFSETS = 1 << 18
 
 # Reasons that `tokenize_sentences` counts, as a report prints them.
 WITHOUT_TOKEN = "sentences without a piece"
@@ -61,16 +65,18 @@ class TokenizedCorpus:
         return file.getvalue()
 
 
-def load_corpus(path: str) -> TokenizedCorpus:
+def load_corpus(path: PathLike) -> TokenizedCorpus:
     """Reads a file of `TokenizedCorpus.to_bytes`."""
-    with open(path, "rb") as file:
+    place = as_path(path)
+    is_remote = isinstance(place, UPath)
+    with io.BytesIO(place.read_bytes()) if is_remote else place.open("rb") as file:
         sentences, documents, ids = (np.load(file) for _ in range(3))
     return TokenizedCorpus(ids, sentences, documents)
 
 
-def load_offsets(path: str) -> tuple[np.ndarray, np.ndarray]:
+def load_offsets(path: PathLike) -> tuple[np.ndarray, np.ndarray]:
     """Reads only the sentence and document offsets of such a file."""
-    with open(path, "rb") as file:
+    with open_bytes(path, _BYTES_OF_OFFSETS) as file:
         return np.load(file), np.load(file)
 
 
@@ -144,7 +150,7 @@ class TokenizedText:
 
     def path(self, segment: int) -> str:
         """Returns the file of a segment."""
-        return os.path.join(self.folder, self.names[segment])
+        return f"{self.folder}/{self.names[segment]}"
 
 
 @dataclass(frozen=True)

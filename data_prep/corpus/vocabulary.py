@@ -22,7 +22,6 @@ import functools
 import io
 import itertools
 import math
-import os
 import re
 import tempfile
 from collections import Counter
@@ -37,6 +36,7 @@ from tqdm import tqdm
 
 from albert_tf.file_kinds import check_replaceable
 from albert_tf.files import write_together, writing
+from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.files import make_writable_folder
 from data_prep.corpus.reader import LOSSES
@@ -278,7 +278,7 @@ def check_vocabulary(model: bytes, symbols: Sequence[str]) -> None:
             )
 
 
-def write_vocabulary(model: bytes, model_prefix: str | os.PathLike) -> None:
+def write_vocabulary(model: bytes, model_prefix: PathLike) -> None:
     """Writes `PREFIX.model` and `PREFIX.vocab`: both or none.
 
     The second is for people: a token and its log probability a line, in order of id.
@@ -293,11 +293,11 @@ def write_vocabulary(model: bytes, model_prefix: str | os.PathLike) -> None:
     write_together({vocab: "".join(lines).encode(), target: model})
 
 
-def _vocabulary_paths(model_prefix: str | os.PathLike) -> tuple[Path, Path]:
-    return Path(f"{model_prefix}.vocab"), Path(f"{model_prefix}.model")
+def _vocabulary_paths(model_prefix: PathLike) -> tuple[AnyPath, AnyPath]:
+    return as_path(f"{model_prefix}.vocab"), as_path(f"{model_prefix}.model")
 
 
-def check_model_prefix(model_prefix: str | os.PathLike) -> None:
+def check_model_prefix(model_prefix: PathLike) -> None:
     """Makes the folder of the files and proves that they can be written.
 
     Call it before hours are spent on the files.
@@ -307,12 +307,12 @@ def check_model_prefix(model_prefix: str | os.PathLike) -> None:
       FileExistsError: a file of another kind would be replaced.
       OSError: the folder cannot be made or written.
     """
-    if not os.path.basename(model_prefix):
+    vocab, model = _vocabulary_paths(model_prefix)
+    if model.name in (".model", ""):  # in a folder; or a bucket of that name
         raise ValueError(
             f"model_prefix must end in a file name. Received {str(model_prefix)!r}."
         )
-    make_writable_folder(Path(model_prefix).parent, "model_prefix")
-    vocab, model = _vocabulary_paths(model_prefix)
+    make_writable_folder(model.parent, "model_prefix")
     check_replaceable(vocab, f"{RESERVED_TOKENS[0]}\t0\n".encode())
     check_replaceable(model, _MODEL_START)
 

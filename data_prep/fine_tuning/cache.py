@@ -6,10 +6,10 @@ the folder.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
+
+from upath import UPath
 
 from albert_tf import files
 from albert_tf.locks import waiting
@@ -22,8 +22,9 @@ from albert_tf.records.sidecar import (
     sidecar_path,
 )
 from albert_tf.records.writer import write_records
+from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.parallel import progress_bar
+from data_prep.progress import progress_bar
 
 # Version of the conversion, in the sidecar; raise it to make all rows again.
 VERSION = 2
@@ -33,9 +34,9 @@ _NAME_DIGITS = 16
 
 
 def cached_rows(
-    folder: str | os.PathLike,
+    folder: PathLike,
     name: str,
-    inputs: Iterable[str | os.PathLike],
+    inputs: Iterable[PathLike],
     tokenizer: AlbertTokenizer,
     settings: Mapping[str, Any],
     make: Callable[[dict[str, Any]], tuple[Features, int, Iterable[Mapping]]],
@@ -58,14 +59,14 @@ def cached_rows(
       FileNotFoundError: an input is missing.
     """
     known = {**tokenizer.metadata(), **settings}
-    paths = [Path(path) for path in inputs]
+    paths = [as_path(path) for path in inputs]
     for path in paths:
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {path}: check the path.")
     content = [files.sha256(path) for path in paths]
     key = json.dumps([_KEY_VERSION, known, content], sort_keys=True)
     digest = files.digest(key.encode())
-    path = Path(folder) / f"{name}-{digest[:_NAME_DIGITS]}.tfrecord"
+    path = as_path(folder) / f"{name}-{digest[:_NAME_DIGITS]}.tfrecord"
     if not _is_whole(path, digest):
         files.make_folder(folder)
         # Of several runs that need the same rows one makes them, and the others wait.
@@ -84,7 +85,7 @@ def cached_rows(
     return read_record_set([str(path)], {"content_sha256": digest})
 
 
-def _is_whole(path: Path, digest: str) -> bool:
+def _is_whole(path: AnyPath, digest: str) -> bool:
     if not (path.is_file() and sidecar_path(path).is_file()):
         return False
     try:
@@ -92,11 +93,14 @@ def _is_whole(path: Path, digest: str) -> bool:
     except ValueError:  # damaged: make it again
         return False
     made = metadata.get("content_sha256"), metadata.get("conversion")
-    return made == (digest, VERSION) and count_frames(path) == metadata["rows"]
+    if made != (digest, VERSION):
+        return False
+    # Files of buckets are whole, and their size is that of the sidecar.
+    return isinstance(path, UPath) or count_frames(path) == metadata["rows"]
 
 
 def _write(
-    path: Path,
+    path: AnyPath,
     metadata: Mapping[str, Any],
     make: Callable[[dict[str, Any]], tuple[Features, int, Iterable[Mapping]]],
 ) -> None:

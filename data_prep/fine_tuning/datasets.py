@@ -10,11 +10,10 @@ and kept in `cache_dir`; see `cache.py`.
 """
 
 import dataclasses
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from albert_tf.records.sidecar import RecordSet
+from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.task_config import (
     Classification,
     MultipleChoice,
@@ -29,8 +28,6 @@ from data_prep.fine_tuning import split_rows, tables
 from data_prep.fine_tuning import squad as squad_reader
 from data_prep.fine_tuning.squad import SquadFile
 from data_prep.fine_tuning.tables import Columns
-
-FilePath = str | os.PathLike
 
 CUSTOM = "custom"  # the task of a table of one's own
 CACHE_DIR = "fine_tuning_cache"
@@ -75,12 +72,12 @@ class TaskData:
 
 def glue(
     task_name: str,
-    data_dir: FilePath,
+    data_dir: PathLike,
     tokenizer: AlbertTokenizer,
     splits: Sequence[str] = ("train", "dev"),
     *,
     max_seq_length: int = MAX_SEQ_LENGTH,
-    cache_dir: FilePath = CACHE_DIR,
+    cache_dir: PathLike = CACHE_DIR,
     on_bad_row: str = "error",
 ) -> TaskData:
     """Reads a task of GLUE.
@@ -100,7 +97,7 @@ def glue(
     """
     task_config = glue_config(task_name, max_seq_length)
     task = glue_tasks.GLUE[task_config.task_name]
-    folder = glue_tasks.task_folder(Path(data_dir), task_config.task_name)
+    folder = glue_tasks.task_folder(as_path(data_dir), task_config.task_name)
     diagnostics, missing = task.find_diagnostics(folder)
     names = {
         "train": {"train": "train.tsv"},
@@ -109,7 +106,7 @@ def glue(
     }
     chosen = {name: file for split in splits for name, file in names[split].items()}
     data = _read_tables(
-        {name: folder / file for name, file in chosen.items()},
+        {name: glue_tasks.find_file(folder, file) for name, file in chosen.items()},
         task_config,
         task.train,
         split_rows.Conversion(tokenizer, cache_dir, on_bad_row),
@@ -136,13 +133,13 @@ def glue_config(
 
 
 def table(
-    files: Mapping[str, FilePath],
+    files: Mapping[str, PathLike],
     tokenizer: AlbertTokenizer,
     columns: Columns | None = None,
     *,
     regression: bool = False,
     max_seq_length: int = MAX_SEQ_LENGTH,
-    cache_dir: FilePath = CACHE_DIR,
+    cache_dir: PathLike = CACHE_DIR,
     on_bad_row: str = "error",
 ) -> TaskData:
     """Reads tables of one's own to train a classification or a regression on.
@@ -181,12 +178,12 @@ def table(
 
 
 def table_of_task(
-    files: Mapping[str, FilePath],
+    files: Mapping[str, PathLike],
     tokenizer: AlbertTokenizer,
     task_config: TaskConfig | None,
     *,
     label_column: str | int | None = None,
-    cache_dir: FilePath = CACHE_DIR,
+    cache_dir: PathLike = CACHE_DIR,
     on_bad_row: str = "error",
 ) -> TaskData:
     """Reads tables for a model that is trained already.
@@ -226,7 +223,7 @@ def table_of_task(
 
 
 def _read_tables(
-    files: Mapping[str, FilePath],
+    files: Mapping[str, PathLike],
     task_config: Classification | Regression,
     columns: Columns,
     conversion: split_rows.Conversion,
@@ -243,11 +240,11 @@ def _read_tables(
 
 
 def squad(
-    files: Mapping[str, FilePath | SquadFile],
+    files: Mapping[str, PathLike | SquadFile],
     tokenizer: AlbertTokenizer,
     task_config: Squad | None = None,
     *,
-    cache_dir: FilePath = CACHE_DIR,
+    cache_dir: PathLike = CACHE_DIR,
 ) -> TaskData:
     """Reads questions on paragraphs: SQuAD v1.1 or v2.0.
 
@@ -313,13 +310,13 @@ def _check_questions(files: Mapping[str, SquadFile], task_config: Squad) -> None
 
 
 def race(
-    files: Mapping[str, FilePath],
+    files: Mapping[str, PathLike],
     tokenizer: AlbertTokenizer,
     task_config: MultipleChoice | None = None,
     *,
     input_format: str = "race",
     levels: Sequence[str] = race_reader.LEVELS,
-    cache_dir: FilePath = CACHE_DIR,
+    cache_dir: PathLike = CACHE_DIR,
 ) -> TaskData:
     """Reads questions with options: RACE, or JSON lines of one's own.
 
@@ -351,10 +348,10 @@ def race(
 
 
 def race_files(
-    data_dir: FilePath,
+    data_dir: PathLike,
     splits: Sequence[str] = ("train", "dev"),
     input_format: str = "race",
-) -> dict[str, Path]:
+) -> dict[str, AnyPath]:
     """Returns the folders of the published RACE, or TRAIN.jsonl and the like.
 
     Args:
@@ -362,7 +359,7 @@ def race_files(
       splits: of "train", "dev" and "test".
       input_format: one of `race.INPUT_FORMATS`.
     """
-    folder = Path(data_dir)
+    folder = as_path(data_dir)
     if input_format == "jsonl":
         return {name: folder / f"{name}.jsonl" for name in splits}
     # The published archive has all files in a folder RACE.

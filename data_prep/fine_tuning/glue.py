@@ -4,10 +4,12 @@ The table `GLUE` holds all that differs between the tasks.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from upath import UPath
+
+from albert_tf.storage import AnyPath
 from data_prep.fine_tuning.tables import Columns
 
 
@@ -39,7 +41,7 @@ class GlueTask:
     diagnostics: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     bounds: tuple[float, float] | None = None
 
-    def find_diagnostics(self, folder: Path) -> tuple[dict[str, str], list[str]]:
+    def find_diagnostics(self, folder: AnyPath) -> tuple[dict[str, str], list[str]]:
         """Finds the files of `diagnostics`.
 
         Args:
@@ -50,7 +52,7 @@ class GlueTask:
         """
         found, missing = {}, []
         for name, files in self.diagnostics.items():
-            there = [file for file in files if (folder / file).is_file()]
+            there = [file for file in files if find_file(folder, file).is_file()]
             if there:
                 found[name] = there[0]
             else:
@@ -156,7 +158,7 @@ FOLDERS = {name: next(iter(task.test_files)) for name, task in GLUE.items()} | {
 }
 
 
-def task_folder(data_dir: Path, name: str) -> Path:
+def task_folder(data_dir: AnyPath, name: str) -> AnyPath:
     """The folder of a task's files: `data_dir` itself, or the task's folder in it.
 
     A folder "sst2" or "STSB" is found as well as "SST-2" or "STS-B".
@@ -166,9 +168,10 @@ def task_folder(data_dir: Path, name: str) -> Path:
     """
     task = GLUE[name]
     wanted = ("train.tsv", *task.dev_files.values(), *task.test_files.values())
+    folders: Iterable[AnyPath] = data_dir.iterdir() if data_dir.is_dir() else ()
     alike = [
         folder
-        for folder in (sorted(data_dir.iterdir()) if data_dir.is_dir() else ())
+        for folder in sorted(folders, key=lambda folder: folder.name)
         if _letters(folder.name) == _letters(FOLDERS[name])
     ]
     for folder in (data_dir / FOLDERS[name], *alike, data_dir):
@@ -178,6 +181,13 @@ def task_folder(data_dir: Path, name: str) -> Path:
         f"{data_dir} holds neither {FOLDERS[name]}/ nor {wanted[0]}: pass the folder "
         "of GLUE, or of the task, as --data_dir."
     )
+
+
+def find_file(folder: AnyPath, file: str) -> AnyPath:
+    """Returns the path of a task's file, which may begin with "../"."""
+    path = folder / file
+    # Buckets have no folders to go up from.
+    return path.resolve() if isinstance(path, UPath) else path
 
 
 def _letters(name: str) -> str:

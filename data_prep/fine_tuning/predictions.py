@@ -1,12 +1,12 @@
 """Writes what a model predicts: labels, values or letters, and probabilities."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from albert_tf.file_kinds import check_replaceable
 from albert_tf.files import json_bytes, make_folder, write_whole
+from albert_tf.storage import AnyPath
 from albert_tf.task_config import (
     Classification,
     MultipleChoice,
@@ -19,7 +19,7 @@ Predictions = Mapping[str, np.ndarray]
 
 
 def write_predictions(
-    predicted: Predictions, task_config: TaskConfig, table: Path, answers: Path
+    predicted: Predictions, task_config: TaskConfig, table: AnyPath, answers: AnyPath
 ) -> None:
     """Writes two files on the predictions for a split, each atomically.
 
@@ -37,7 +37,7 @@ def write_predictions(
         write_whole(file, content)
 
 
-def check_outputs(task_config: TaskConfig, table: Path, answers: Path) -> None:
+def check_outputs(task_config: TaskConfig, table: AnyPath, answers: AnyPath) -> None:
     """Checks that `write_predictions` would replace no files of another kind.
 
     Args:

@@ -8,13 +8,12 @@
 """
 
 import json
-import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.files import RepeatedKeyError
+from albert_tf.storage import AnyPath, PathLike, as_path
 from data_prep.corpus.passages import json_values
 from data_prep.fine_tuning.multiple_choice import (
     MAX_OPTIONS,
@@ -33,12 +32,12 @@ LEVELS = ("middle", "high")
 class RaceFile(NamedTuple):
     """A file to read, and the level of its questions; "" if they have none."""
 
-    path: Path
+    path: AnyPath
     level: str
 
 
 def find_files(
-    path: str | os.PathLike, input_format: str, levels: Sequence[str] = LEVELS
+    path: PathLike, input_format: str, levels: Sequence[str] = LEVELS
 ) -> list[RaceFile]:
     """Returns the files of one split.
 
@@ -49,7 +48,7 @@ def find_files(
     Raises:
       FileNotFoundError: the file, a level's folder or its files are missing.
     """
-    path = Path(path)
+    path = as_path(path)
     if input_format == "race" and path.is_dir():
         return [
             RaceFile(file, level)
@@ -64,12 +63,13 @@ def find_files(
     return [RaceFile(path, "")]
 
 
-def _passage_files(folder: Path) -> list[Path]:
+def _passage_files(folder: AnyPath) -> list[AnyPath]:
     """Returns `all.txt` if there is one, which holds all passages; else all files."""
     if (folder / "all.txt").is_file():
         return [folder / "all.txt"]
     # 2.txt before 10.txt.
-    paths = sorted(folder.glob("*.txt"), key=lambda path: (len(path.name), path.name))
+    found: Iterable[AnyPath] = folder.glob("*.txt") if folder.is_dir() else ()
+    paths = sorted(found, key=lambda path: (len(path.name), path.name))
     if not paths:
         raise FileNotFoundError(
             f"{folder} has no passages (*.txt): --data_dir must hold RACE's folders "
@@ -105,7 +105,7 @@ def read_questions(
             counts["passages"] += 1
             if level:
                 counts[f"{level}_questions"] += len(added)
-    origin = os.path.commonpath([file.path for file in files])
+    origin = _common_folder([file.path for file in files])
     if not questions:
         raise ValueError(f"{origin} holds no questions: give files that do.")
     _check_ids(questions, origin)
@@ -117,7 +117,17 @@ def read_questions(
     return questions
 
 
-def _check_ids(questions: Sequence[ChoiceQuestion], origin: str) -> None:
+def _common_folder(paths: Sequence[AnyPath]) -> AnyPath:
+    """Returns the folder of all files; of one file itself."""
+    first = paths[0]
+    return next(
+        place
+        for place in (first, *first.parents)
+        if all(place == path or place in path.parents for path in paths)
+    )
+
+
+def _check_ids(questions: Sequence[ChoiceQuestion], origin: AnyPath) -> None:
     uses = Counter(question.question_id for question in questions)
     question_id, most = uses.most_common(1)[0]
     if most > 1:
@@ -127,7 +137,7 @@ def _check_ids(questions: Sequence[ChoiceQuestion], origin: str) -> None:
         )
 
 
-def _objects(path: Path) -> Iterator[tuple[int, dict]]:
+def _objects(path: AnyPath) -> Iterator[tuple[int, dict]]:
     """Yields (1-based line, object) of a file."""
     content = path.read_bytes()
     if not content.strip():

@@ -1,7 +1,6 @@
 """Converts one split of a task to rows, or takes them from the cache."""
 
 import dataclasses
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from albert_tf.records.features import (
     squad_features,
 )
 from albert_tf.records.sidecar import RecordSet
+from albert_tf.storage import PathLike
 from albert_tf.task_config import Classification, MultipleChoice, Regression, Squad
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import (
@@ -38,13 +38,13 @@ class Conversion(NamedTuple):
     """
 
     tokenizer: AlbertTokenizer
-    cache_dir: str | os.PathLike
+    cache_dir: PathLike
     on_bad_row: str = "error"
 
 
 def of_table(
     name: str,
-    file: str | os.PathLike,
+    file: PathLike,
     columns: tables.Columns,
     task_config: Classification | Regression,
     conversion: Conversion,
@@ -138,7 +138,7 @@ class ChoiceFiles:
     def __init__(
         self,
         name: str,
-        path: str | os.PathLike,
+        path: PathLike,
         input_format: str,
         levels: Sequence[str],
     ):
@@ -202,7 +202,7 @@ def of_choice_files(
 
 def _cached(
     name: str,
-    inputs: Sequence[str | os.PathLike],
+    inputs: Sequence[PathLike],
     conversion: Conversion,
     settings: Mapping[str, Any],
     make,

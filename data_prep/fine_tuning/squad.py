@@ -9,13 +9,12 @@ rows of the paragraphs.
 """
 
 import dataclasses
-import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from albert_tf.files import parse_json
+from albert_tf.storage import PathLike, as_path
 
 # JSON may spell half of a surrogate pair, which is no character and cannot be written.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -128,7 +127,7 @@ class SquadFile:
                 )
 
 
-def read_squad(path: str | os.PathLike) -> SquadFile:
+def read_squad(path: PathLike) -> SquadFile:
     """Reads and checks a SQuAD file.
 
     Raises:
@@ -136,9 +135,9 @@ def read_squad(path: str | os.PathLike) -> SquadFile:
       ValueError: it is not a SQuAD file (file and question or place are named), an id
         is used twice, or there is no question.
     """
-    path = Path(path)
+    path = as_path(path)
     try:
-        content = parse_json(path.read_text(encoding="utf-8-sig"))
+        content = parse_json(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no SQuAD file {path}.") from None
     except ValueError as error:

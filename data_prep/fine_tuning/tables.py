@@ -8,16 +8,17 @@ true and false. Byte order marks and CRLF are fine.
 import contextlib
 import csv
 import dataclasses
+import io
 import json
 import math
-import os
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from albert_tf.files import parse_json
+from albert_tf.storage import AnyPath, PathLike, as_path
+from data_prep.corpus.files import open_bytes
 
 ON_BAD_ROW = ("error", "skip")
 # Characters of a header in a message: a file of another kind may be one long line.
@@ -100,7 +101,7 @@ class _BadRows:
       skipped: rows counted.
     """
 
-    def __init__(self, path: Path, on_bad_row: str):
+    def __init__(self, path: AnyPath, on_bad_row: str):
         self._path, self._on_bad_row = path, on_bad_row
         self.skipped = 0
 
@@ -113,9 +114,7 @@ class _BadRows:
         self.skipped += 1
 
 
-def read_table(
-    path: str | os.PathLike, columns: Columns, on_bad_row: str = "error"
-) -> Table:
+def read_table(path: PathLike, columns: Columns, on_bad_row: str = "error") -> Table:
     """Reads all rows of a file.
 
     Args:
@@ -128,7 +127,7 @@ def read_table(
       ValueError: a column is missing, a row is bad (its line is named), or no row is
         left.
     """
-    path = Path(path)
+    path = as_path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}: check the path.")
     if on_bad_row not in ON_BAD_ROW:
@@ -178,7 +177,7 @@ def _example(
 
 
 def _rows(
-    path: Path, columns: Columns, bad: _BadRows
+    path: AnyPath, columns: Columns, bad: _BadRows
 ) -> Iterator[tuple[int, Mapping[Any, Any]]]:
     """Yields (line number, values by column) of the rows that can be read."""
     kind = path.suffix.lower()
@@ -199,7 +198,9 @@ def _rows(
             yield line, dict(zip(header, values, strict=True))
 
 
-def _check_columns(path: Path, columns: Columns, header: Sequence[str | int]) -> None:
+def _check_columns(
+    path: AnyPath, columns: Columns, header: Sequence[str | int]
+) -> None:
     for name in ("text", "text_pair", "label", "index"):
         column = getattr(columns, name)
         if column is None:
@@ -216,9 +217,9 @@ def _check_columns(path: Path, columns: Columns, header: Sequence[str | int]) ->
             )
 
 
-def _decoded_lines(path: Path, bad: _BadRows) -> Iterator[tuple[int, str]]:
+def _decoded_lines(path: AnyPath, bad: _BadRows) -> Iterator[tuple[int, str]]:
     """Yields (line number, line); lines end with LF only, other line ends are text."""
-    with open(path, "rb") as file:
+    with open_bytes(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -228,16 +229,16 @@ def _decoded_lines(path: Path, bad: _BadRows) -> Iterator[tuple[int, str]]:
             yield number, text.rstrip("\r\n")
 
 
-def _tsv_lines(path: Path, bad: _BadRows) -> Iterator[tuple[int, list[str]]]:
+def _tsv_lines(path: AnyPath, bad: _BadRows) -> Iterator[tuple[int, list[str]]]:
     for number, line in _decoded_lines(path, bad):
         if line:
             yield number, line.split("\t")
 
 
-def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _csv_lines(path: AnyPath) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of its last line, values): a quoted value may hold line ends."""
     with (
-        open(path, encoding="utf-8-sig", newline="") as file,
+        io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="") as file,
         _cells_of_any_length(path),
     ):
         reader = csv.reader(file, strict=True)
@@ -259,7 +260,7 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 @contextlib.contextmanager
-def _cells_of_any_length(path: Path) -> Iterator[None]:
+def _cells_of_any_length(path: AnyPath) -> Iterator[None]:
     """Lifts the csv module's limit of 131,072 characters a value, which is global."""
     limit = csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
     try:
@@ -268,7 +269,7 @@ def _cells_of_any_length(path: Path) -> Iterator[None]:
         csv.field_size_limit(limit)
 
 
-def _json_rows(path: Path, bad: _BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_rows(path: AnyPath, bad: _BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in _decoded_lines(path, bad):
         if not line.strip():
             continue
@@ -302,7 +303,7 @@ def count_respelled(examples: Sequence[Example]) -> int:
 
 
 def read_labels(
-    path: str | os.PathLike, columns: Columns, on_bad_row: str = "error"
+    path: PathLike, columns: Columns, on_bad_row: str = "error"
 ) -> list[str]:
     """Returns the labels of a table to train a classification on, sorted.
 

@@ -1,26 +1,27 @@
 """Predicts the rows and bytes of a run from a sample of the text."""
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from albert_tf.records.encoding import frame_rows
+from albert_tf.storage import as_path, is_local
+from data_prep.cluster import start_workers
 from data_prep.corpus.files import Part, divide, part_bytes, stat_files
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenize import Encoder, check_text, encode_parts
 from data_prep.corpus.tokenized_corpus import TokenizedCorpus, cut_blocks
-from data_prep.parallel import Call, Workers, progress_bar
+from data_prep.parallel import Call
 from data_prep.pretraining.config import ROWS, PretrainingDataConfig
 from data_prep.pretraining.job import PretrainingDataJob
 from data_prep.pretraining.output_files import table_line
 from data_prep.pretraining.rows import make_rows
 from data_prep.pretraining.shards import choose_block_size
+from data_prep.progress import progress_bar
 
 # Number of groups of parts that are read, spread evenly over the text, and bytes read
 # of a file that cannot be divided: 64 MB of a large text, all of a small one.
@@ -100,7 +101,7 @@ def _take_samples(
     )
     samples: list = [None] * len(groups)
     with (
-        Workers(min(job.num_workers, len(groups))) as workers,
+        start_workers(min(job.num_workers, len(groups)), job.scheduler) as workers,
         progress_bar(len(groups), "sample", "text") as bar,
     ):
 
@@ -206,16 +207,19 @@ def _project(
         "shards": len(job.outputs.paths),
         "rows": round(rows),
         "record_bytes": round(record_bytes),
-        "free_disk_bytes": _free_disk(job.outputs.paths[0]),
+        **_free_disk(job.outputs.paths[0]),
         "minutes_of_one_processor": round(seconds / 60, 2),
     }
 
 
-def _free_disk(path: str) -> int:
-    folder = Path(os.path.abspath(path)).parent
+def _free_disk(path: str) -> dict[str, int]:
+    """The free bytes of a file's disk; a bucket has no such number."""
+    if not is_local(path):
+        return {}
+    folder = as_path(path).absolute().parent
     while not folder.exists():
         folder = folder.parent
-    return shutil.disk_usage(folder).free
+    return {"free_disk_bytes": shutil.disk_usage(str(folder)).free}
 
 
 def estimate_table(prediction: Mapping[str, Any]) -> str:

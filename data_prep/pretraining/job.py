@@ -1,20 +1,28 @@
 """Makes pretraining data: input files in, record files and a report out."""
 
+import dataclasses
 import functools
-import os
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from albert_tf.files import write_json
+from albert_tf.files import write_json, write_shared
+from albert_tf.storage import AnyPath, as_path, is_local
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.corpus.files import FileSnapshot, make_writable_folder, stat_files
+from data_prep.cluster import ClusterWorkers, start_workers
+from data_prep.corpus.files import (
+    FileSnapshot,
+    absolute,
+    make_writable_folder,
+    stat_files,
+)
 from data_prep.corpus.segmenter import RowTokenizer, make_segmenting
 from data_prep.corpus.tokenize import Encoder, TextConfig, prepare_text
 from data_prep.corpus.tokenized_corpus import TokenizedText
 from data_prep.corpus.work_folder import check_folder, discard_folder, hold_folder
-from data_prep.parallel import Workers, default_count, progress_bar
+from data_prep.parallel import Executor, default_count
 from data_prep.pretraining.config import PretrainingDataConfig
 from data_prep.pretraining.output_files import (
     Outputs,
@@ -24,6 +32,7 @@ from data_prep.pretraining.output_files import (
 )
 from data_prep.pretraining.shards import make_shards, plan_rows
 from data_prep.pretraining.shuffle import RowMaker
+from data_prep.progress import progress_bar
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class PretrainingDataJob:
       num_workers: processes; 1 does all in this one.
       work_dir: folder for tokenized text and unshuffled rows; empty: beside the first
         output. Runs on several machines may share it.
+      scheduler: address of a Dask cluster whose workers do all; empty: the processes of
+        this machine do.
     """
 
     input_paths: list[str]
@@ -48,6 +59,7 @@ class PretrainingDataJob:
     outputs: Outputs
     num_workers: int = field(default_factory=default_count)
     work_dir: str = ""
+    scheduler: str = ""
 
     def encoder(self, folder: str) -> Encoder:
         """Returns the values that encode the text into a folder."""
@@ -63,11 +75,21 @@ class PretrainingDataJob:
         """The tokenizer of the text in the work folder; it may find Chinese words."""
         return make_segmenting(self.tokenizer, self.text_config.chinese_segmenter)
 
-    def work_folder(self) -> str:
+    def work_folder(self) -> AnyPath:
         """Returns the folder of these outputs within `work_dir`."""
-        first = self.outputs.paths[0]
-        name = f".{os.path.basename(first)}.work"
-        return os.path.join(self.work_dir or os.path.dirname(first), name)
+        first = as_path(self.outputs.paths[0])
+        parent = as_path(self.work_dir) if self.work_dir else first.parent
+        return parent / f".{first.name}.work"
+
+    def with_absolute_paths(self) -> "PretrainingDataJob":
+        """Returns the same job for processes that work in other folders."""
+        paths = tuple(map(absolute, self.outputs.paths))
+        return dataclasses.replace(
+            self,
+            input_paths=list(map(absolute, self.input_paths)),
+            outputs=dataclasses.replace(self.outputs, paths=paths),
+            work_dir=self.work_dir and absolute(self.work_dir),
+        )
 
 
 def make_pretraining_data(job: PretrainingDataJob) -> dict[str, Any]:
@@ -77,10 +99,14 @@ def make_pretraining_data(job: PretrainingDataJob) -> dict[str, Any]:
       The report; it is also written, as `report.json` beside the first output, or as
       `report-FIRST-END.json` by a run that makes a part of the shards.
     Raises:
-      ValueError: bad text; finished shards of another configuration; too little text.
+      ValueError: bad text; finished shards of another configuration; too little text;
+        several processes for files that only one sees.
       OSError: a file cannot be read or written.
     """
     started = time.monotonic()
+    _check_memory(job)
+    if job.scheduler:
+        job = job.with_absolute_paths()
     files = stat_files(job.input_paths)
     identity = _identity(job, files)
     finished = finished_sidecars(job.outputs, identity)
@@ -89,31 +115,80 @@ def make_pretraining_data(job: PretrainingDataJob) -> dict[str, Any]:
     if len(finished) < len(job.outputs.own) or not _are_older(files, job.outputs):
         folder = job.work_folder()
         check_folder(folder)
-        make_writable_folder(folder, "work_dir" if job.work_dir else "output_file")
-        encoder = job.encoder(folder)
         try:
-            with (
-                hold_folder(folder, encoder.text_identity(files)),
-                Workers(job.num_workers) as workers,
-            ):
-                text = _prepare(job, files, encoder, workers)
-                identity["text_sha256"] = text.sha256
-                finished = finished_sidecars(job.outputs, identity)
-                figures.text_seconds = time.monotonic() - started
-                missing = [n for n in job.outputs.own if n not in finished]
-                _make(job, text, missing, workers, identity)
-                figures.peak_memory_bytes = workers.peak_memory
+            with start_workers(job.num_workers, job.scheduler) as workers:
+                flag = "work_dir" if job.work_dir else "output_file"
+                make_writable_folder(folder, flag)
+                _make_missing(job, files, folder, workers, identity, figures)
         except ValueError:
             # The text or the configuration must change, so the folder is of no use.
-            discard_folder(folder)
+            discard_folder(folder, is_done=False)
             raise
         if job.outputs.all_finished():
-            discard_folder(folder)
+            discard_folder(folder, is_done=True)
     figures.seconds = time.monotonic() - started
     sidecars = finished_sidecars(job.outputs, identity)
     report = make_report(list(sidecars.values()), figures)
     write_json(job.outputs.report_path, report)
     return report
+
+
+def _check_memory(job: PretrainingDataJob) -> None:
+    """Raises ValueError if several processes would have files in memory."""
+    paths = (*job.input_paths, *job.outputs.paths, job.work_dir)
+    in_memory = [path for path in paths if path.startswith("memory:")]
+    if in_memory and (job.num_workers > 1 or job.scheduler):
+        raise ValueError(
+            f"{in_memory[0]} is seen by one process alone: set num_workers to 1, or "
+            "name files of a disk or a bucket."
+        )
+
+
+def _make_missing(
+    job: PretrainingDataJob,
+    files: Sequence[FileSnapshot],
+    folder: AnyPath,
+    workers: Executor,
+    identity: dict[str, Any],
+    figures: RunFigures,
+) -> None:
+    """Makes the shards that are not there; completes `identity` and `figures`."""
+    started = time.monotonic()
+    encoder = job.encoder(str(folder))
+    with hold_folder(folder, encoder.text_identity(files)) as text_folder:
+        if isinstance(workers, ClusterWorkers):
+            _check_paths(job, text_folder, workers)
+        encoder = dataclasses.replace(encoder, folder=text_folder)
+        try:
+            text = _prepare(job, files, encoder, workers)
+            identity["text_sha256"] = text.sha256
+            finished = finished_sidecars(job.outputs, identity)
+            figures.text_seconds = time.monotonic() - started
+            missing = [n for n in job.outputs.own if n not in finished]
+            _make(job, text, missing, workers, identity)
+        except FileNotFoundError as error:
+            if as_path(text_folder).exists():
+                raise
+            raise OSError(
+                f"{text_folder} was removed, perhaps by another run that has made all "
+                "files: start again."
+            ) from error
+        figures.peak_memory_bytes = workers.peak_memory
+
+
+def _check_paths(
+    job: PretrainingDataJob, text_folder: str, workers: ClusterWorkers
+) -> None:
+    """Checks that the workers of a cluster see the files of this machine."""
+    probe = as_path(text_folder) / f".probe-{secrets.token_hex(4)}"
+    write_shared(probe, b"probe")
+    try:
+        folder = as_path(job.outputs.paths[0]).parent
+        # A folder of a bucket is there once it holds a file.
+        outputs = [str(folder)] if is_local(folder) else []
+        workers.check_paths([str(probe), job.input_paths[0], *outputs])
+    finally:
+        probe.unlink(missing_ok=True)
 
 
 def _identity(job: PretrainingDataJob, files: Sequence[FileSnapshot]) -> dict[str, Any]:
@@ -130,28 +205,30 @@ def _identity(job: PretrainingDataJob, files: Sequence[FileSnapshot]) -> dict[st
 
 def _are_older(files: Sequence[FileSnapshot], outputs: Outputs) -> bool:
     """Tells whether no input was changed since this run's outputs were made."""
-    made = min(os.stat(path).st_mtime_ns for path in outputs.own_paths)
-    return all(file.modified < made for file in files)
+    made = min(file.modified for file in stat_files(outputs.own_paths))
+    # 0: a bucket does not say it.
+    return all(0 < file.modified < made for file in files)
 
 
 def _prepare(
     job: PretrainingDataJob,
     files: Sequence[FileSnapshot],
     encoder: Encoder,
-    workers: Workers,
+    workers: Executor,
 ) -> TokenizedText:
     size = sum(file.size for file in files)
     # Runs that share the folder begin at different places of the text.
-    start_at = job.outputs.first / len(job.outputs.paths)
+    count = len(job.outputs.paths)
+    own_share = job.outputs.first / count, job.outputs.end / count
     with progress_bar(size, "B", "text") as bar:
-        return prepare_text(files, encoder, workers, bar.update, start_at)
+        return prepare_text(files, encoder, workers, bar.update, own_share)
 
 
 def _make(
     job: PretrainingDataJob,
     text: TokenizedText,
     missing: Sequence[int],
-    workers: Workers,
+    workers: Executor,
     identity: dict[str, Any],
 ) -> None:
     if not missing:

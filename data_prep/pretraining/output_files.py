@@ -1,6 +1,5 @@
 """The record files of a run: their names, the finished ones, and the report on them."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +8,8 @@ from albert_tf.file_kinds import check_replaceable, check_suffix
 from albert_tf.files import json_bytes
 from albert_tf.records.sidecar import read_metadata, shard_paths, sidecar_path
 from albert_tf.records.writer import check_output
-from data_prep.corpus.files import make_writable_folder
+from albert_tf.storage import as_path
+from data_prep.corpus.files import absolute, make_writable_folder, map_files
 from data_prep.corpus.statistics import Statistics
 
 # A larger share of unknown tokens means that vocabulary and text do not fit.
@@ -45,11 +45,11 @@ class Outputs:
         name = "report.json"
         if len(self.own) < len(self.paths):
             name = f"report-{self.first:05d}-{self.end:05d}.json"
-        return os.path.join(os.path.dirname(self.paths[0]), name)
+        return str(as_path(self.paths[0]).with_name(name))
 
     def all_finished(self) -> bool:
         """Tells whether every file is there, also those of other runs."""
-        return all(map(is_finished, self.paths))
+        return all(map_files(is_finished, self.paths, self.paths))
 
 
 def expand_outputs(outputs: str, shard_range: str = "", check: bool = True) -> Outputs:
@@ -69,7 +69,7 @@ def expand_outputs(outputs: str, shard_range: str = "", check: bool = True) -> O
     """
     names = [name.strip() for name in outputs.split(",") if name.strip()]
     paths = tuple(path for name in names for path in shard_paths(name))
-    if not paths or len({os.path.abspath(path) for path in paths}) < len(paths):
+    if not paths or len(set(map(absolute, paths))) < len(paths):
         raise ValueError(
             "The output files must be named, separated by commas, each once. "
             f"Received {outputs!r}."
@@ -86,9 +86,9 @@ def expand_outputs(outputs: str, shard_range: str = "", check: bool = True) -> O
     if not check:
         return result
     for path in paths[first:end]:
-        if os.path.isdir(path):
+        if path.endswith("/") or as_path(path).is_dir():
             raise ValueError(f"{path} is a folder: name a file to write in it.")
-    for folder in sorted({os.path.dirname(path) or "." for path in paths[first:end]}):
+    for folder in sorted({str(as_path(path).parent) for path in paths[first:end]}):
         make_writable_folder(folder, "output_file")
     for path in result.own_paths:
         check_output(path)
@@ -112,7 +112,7 @@ def _parse_range(shard_range: str, count: int) -> tuple[int, int]:
 
 def is_finished(path: str) -> bool:
     """Tells whether a file is there with its sidecar, which is written last."""
-    return os.path.exists(path) and sidecar_path(path).exists()
+    return as_path(path).exists() and sidecar_path(path).exists()
 
 
 def finished_sidecars(

@@ -7,32 +7,34 @@ in three stages (`_Shard`) of calls that several processes share (`shuffle.py`).
 """
 
 import contextlib
-import glob
-import os
-import shutil
-import tempfile
+import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from albert_tf.files import partial_file
 from albert_tf.locks import exclusive
+from albert_tf.storage import AnyPath, as_path
+from data_prep.corpus.files import map_files
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import (
     TokenizedText,
     cut_blocks,
     load_offsets,
 )
-from data_prep.parallel import Call, Workers
+from data_prep.corpus.work_folder import remove_folder
+from data_prep.parallel import Call, Executor
 from data_prep.pretraining.config import ASSIGNMENT, PretrainingDataConfig
 from data_prep.pretraining.output_files import Outputs
 from data_prep.pretraining.shuffle import (
     RowBlock,
     RowMaker,
     Run,
+    gather_shard,
     make_run,
     publish_shard,
     write_bucket,
@@ -97,12 +99,11 @@ def plan_rows(
             "give more text, or use sop or none."
         )
     rows_per_block = choose_block_size(int(text.tokens.sum()), config, shards)
+    paths = [text.path(segment) for segment in range(len(text.names))]
     blocks = [
         (segment, first, end)
-        for segment in range(len(text.names))
-        for first, end in cut_blocks(
-            *load_offsets(text.path(segment)), config.max_text_tokens, rows_per_block
-        )
+        for segment, offsets in enumerate(map_files(load_offsets, paths, paths))
+        for first, end in cut_blocks(*offsets, config.max_text_tokens, rows_per_block)
     ]
     pairs = len(blocks) * config.dupe_factor
     if pairs < shards:
@@ -130,7 +131,7 @@ def make_shards(
     plan: RowPlan,
     outputs: Outputs,
     numbers: Iterable[int],
-    workers: Workers,
+    workers: Executor,
     progress: Callable[[int], object],
     metadata: Mapping[str, Any],
 ) -> None:
@@ -162,7 +163,8 @@ def make_shards(
     def next_call() -> Call | None:
         if not ready and (number := next(waiting, None)) is not None:
             path = outputs.paths[number]
-            shard = _Shard(plan, number, path, maker.text.folder, metadata)
+            place = _work_place(maker.text.folder, path, number, workers.is_remote)
+            shard = _Shard(plan, number, path, place, metadata)
             in_work.add(shard)
             prepare(shard)
         return ready.popleft() if ready else None
@@ -193,7 +195,7 @@ class _Shard:
         plan: RowPlan,
         number: int,
         path: str,
-        text_folder: str,
+        place: contextlib.AbstractContextManager["_WorkPlace"],
         metadata: Mapping[str, Any],
     ):
         """Makes the places of the shard's temporary files.
@@ -202,7 +204,7 @@ class _Shard:
           plan: assigns blocks to the shard.
           number: of the shard.
           path: the record file to make.
-          text_folder: folder of the tokenized text.
+          place: of `_work_place`.
           metadata: for the sidecar.
         Raises:
           OSError: another process makes the shard, or its disk is full.
@@ -213,9 +215,9 @@ class _Shard:
         self._stages = iter((self._runs, self._buckets, self._publication))
         self._results: list[Any] = []
         self._missing = 0
+        self._buckets_made = 0
         self._cleaning = contextlib.ExitStack()
-        place = _work_place(text_folder, path, number)
-        self._folder, self._partial = self._cleaning.enter_context(place)
+        self._place = self._cleaning.enter_context(place)
 
     def close(self) -> None:
         """Removes temporary files."""
@@ -226,7 +228,10 @@ class _Shard:
 
         Returns:
           Its calls, with (shard, index, blocks made) as notes; none after the last.
+        Raises:
+          OSError: another process makes the shard since.
         """
+        self._place.check()
         stage = next(self._stages, None)
         calls = stage() if stage else []
         self._results, self._missing = [None] * len(calls), len(calls)
@@ -248,7 +253,7 @@ class _Shard:
         starts = range(0, len(row_blocks), size)
         batches = [row_blocks[start : start + size] for start in starts]
         return [
-            Call(make_run, (f"{self._folder}/{i:05d}", batch, buckets), len(batch))
+            Call(make_run, (self._place.run(i), batch, buckets), len(batch))
             for i, batch in enumerate(batches)
         ]
 
@@ -264,9 +269,10 @@ class _Shard:
         calls, offset = [], 0
         buckets = zip(*(run.slices for run in runs), strict=True)
         for bucket, slices in enumerate(buckets):
-            key = (self._number, bucket)
-            calls.append(Call(write_bucket, (slices, self._partial, offset, key)))
+            place = self._place.bucket(bucket, offset)
+            calls.append(Call(write_bucket, (slices, *place, (self._number, bucket))))
             offset += sum(part.end - part.begin for part in slices)
+        self._buckets_made = len(calls)
         return calls
 
     def _publication(self) -> list[Call]:
@@ -275,22 +281,67 @@ class _Shard:
             "shard": self._number,
             "statistics": self._statistics.nonzero(),
         }
-        rows = self._statistics.rows
-        return [Call(publish_shard, (self._partial, self._path, rows, sidecar))]
+        arguments = self._path, self._statistics.rows, sidecar
+        if self._place.partial:
+            return [Call(publish_shard, (self._place.partial, *arguments))]
+        buckets = [self._place.bucket(i, 0)[0] for i in range(self._buckets_made)]
+        return [Call(gather_shard, (buckets, *arguments))]
+
+
+@dataclass(frozen=True)
+class _WorkPlace:
+    """The temporary files of a shard.
+
+    Attributes:
+      folder: the files of its runs.
+      partial: a local file that all calls can write, which becomes the shard; empty:
+        each bucket gets a file of its own in `folder`.
+      check: raises OSError if another process makes the shard since.
+    """
+
+    folder: AnyPath
+    partial: str
+    check: Callable[[], None]
+
+    def run(self, number: int) -> str:
+        """Returns the file of a run."""
+        return str(self.folder / f"{number:05d}")
+
+    def bucket(self, number: int, offset: int) -> tuple[str, int | None]:
+        """Returns the file of a bucket, and its place in it."""
+        if self.partial:
+            return self.partial, offset
+        return str(self.folder / f"bucket-{number:05d}"), None
 
 
 @contextlib.contextmanager
-def _work_place(text_folder: str, path: str, number: int) -> Iterator[tuple[str, str]]:
-    """Yields a folder for a shard's runs and a file beside its path; removes both."""
-    runs = os.path.join(text_folder, f"rows-{number:05d}")
-    with exclusive(f"{runs}.lock", f"making {path}"):
-        # Left by a killed run. Its names are not used again, since one of its workers
-        # may still be about to write.
-        for left in glob.glob(glob.escape(runs) + "-*"):
-            shutil.rmtree(left, ignore_errors=True)
-        runs = tempfile.mkdtemp(prefix=f"{os.path.basename(runs)}-", dir=text_folder)
+def _work_place(
+    text_folder: str, path: str, number: int, is_remote: bool
+) -> Iterator[_WorkPlace]:
+    """Yields the places of a shard's temporary files, and removes these at the end.
+
+    Args:
+      text_folder: folder of the tokenized text.
+      path: the shard's.
+      number: the shard's.
+      is_remote: True if calls are carried out on other machines.
+    """
+    parent, name = as_path(text_folder), f"rows-{number:05d}"
+    lock = parent / f"{name}.lock"
+    with exclusive(lock, f"making {path}", announce=False) as check:
+        if isinstance(parent, Path):
+            # Left by a killed run. Its names are not used again, since one of its
+            # workers may still be about to write.
+            for left in parent.glob(f"{name}-*"):
+                remove_folder(left)
+        folder = parent / f"{name}-{secrets.token_hex(4)}"
+        if isinstance(folder, Path):
+            folder.mkdir()
         try:
-            with partial_file(path) as file:
-                yield runs, file.name
+            if is_remote:
+                yield _WorkPlace(folder, "", check)
+            else:
+                with partial_file(path) as file:
+                    yield _WorkPlace(folder, file.name, check)
         finally:
-            shutil.rmtree(runs, ignore_errors=True)
+            remove_folder(folder)

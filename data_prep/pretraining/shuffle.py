@@ -8,16 +8,18 @@ likely.
 """
 
 import itertools
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from upath import UPath
 
-from albert_tf.files import make_folder, writing
+from albert_tf.files import make_folder, partial_file, write_shared, writing
 from albert_tf.records.encoding import frame_rows, split_frames
 from albert_tf.records.writer import publish_records
+from albert_tf.storage import as_path
+from data_prep.corpus.files import map_files
 from data_prep.corpus.segmenter import RowTokenizer
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import TokenizedCorpus, TokenizedText
@@ -101,8 +103,7 @@ def make_run(
         chosen.append(rng.integers(buckets, size=len(offsets) - 1))
     bucket_of_row = np.concatenate(chosen)
     order = np.argsort(bucket_of_row, kind="stable")
-    with writing(path), open(path, "wb") as file:
-        file.write(b"".join([frames[row] for row in order.tolist()]))
+    write_shared(path, b"".join([frames[row] for row in order.tolist()]))
     sizes = np.array([len(frame) for frame in frames], np.int64)
     bytes_per_bucket = np.bincount(bucket_of_row, sizes, buckets).astype(np.int64)
     ends = np.cumsum(bytes_per_bucket)
@@ -141,7 +142,7 @@ def write_bucket(
     maker: RowMaker,
     slices: Sequence[Slice],
     path: str,
-    offset: int,
+    offset: int | None,
     key: tuple[int, int],
 ) -> None:
     """Writes a bucket's rows in random order to its place in a shard's file.
@@ -149,28 +150,58 @@ def write_bucket(
     Args:
       maker: shared by all calls; gives the random generator.
       slices: the bytes of the rows, in runs.
-      path: a file that exists.
-      offset: first byte of the bucket in that file.
+      path: a local file that exists.
+      offset: first byte of the bucket in that file. None: the bucket gets a file of its
+        own, in the place of `path`.
       key: numbers of the shard and the bucket.
     Raises:
       OSError: the file cannot be written.
     """
-    parts = []
-    for part in slices:
-        with open(part.path, "rb") as file:
-            file.seek(part.begin)
-            parts.append(file.read(part.end - part.begin))
+    parts = map_files(_read_slice, slices, [part.path for part in slices])
     frames = split_frames(b"".join(parts))
     order = maker.config.rng(SHUFFLE, *key).permutation(len(frames))
     content = b"".join([frames[row] for row in order.tolist()])
+    if offset is None:
+        write_shared(path, content)
+        return
     with writing(path), open(path, "r+b") as file:
         file.seek(offset)
         file.write(content)
+
+
+def _read_slice(part: Slice) -> bytes:
+    path = as_path(part.path)
+    if part.begin == part.end:
+        return b""
+    if isinstance(path, UPath):
+        return path.fs.cat_file(path.path, start=part.begin, end=part.end)
+    with path.open("rb") as file:
+        file.seek(part.begin)
+        return file.read(part.end - part.begin)
 
 
 def publish_shard(
     maker: RowMaker, partial: str, path: str, rows: int, metadata: Mapping[str, Any]
 ) -> None:
     """Renames the finished file of a shard and writes its sidecar."""
-    make_folder(os.path.dirname(path) or ".")
+    make_folder(as_path(path).parent)
     publish_records(partial, path, rows, maker.config.features, metadata)
+
+
+def gather_shard(
+    maker: RowMaker,
+    buckets: Sequence[str],
+    path: str,
+    rows: int,
+    metadata: Mapping[str, Any],
+) -> None:
+    """Joins the files of a shard's buckets, and publishes the shard."""
+    make_folder(as_path(path).parent)
+    with partial_file(path) as file:
+        for bucket in buckets:
+            content = as_path(bucket).read_bytes()
+            with writing(path):
+                file.write(content)
+        with writing(path):
+            file.flush()
+        publish_records(file.name, path, rows, maker.config.features, metadata)

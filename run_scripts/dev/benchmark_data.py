@@ -10,7 +10,6 @@ Speeds are given by the clock and by processor time, which other programs hardly
 
 import dataclasses
 import multiprocessing
-import os
 import resource
 import tempfile
 import time
@@ -21,6 +20,8 @@ from typing import Any
 import sentencepiece
 from tqdm import tqdm
 
+from albert_tf.storage import as_path, check_local
+from data_prep.corpus.files import open_bytes, stat_files
 from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
 from data_prep.pretraining.output_files import expand_outputs
 
@@ -49,10 +50,13 @@ def benchmark_data(
       max_workers: number of processes to compare with one.
       repeats: runs of each kind; the fastest counts, since other programs only add to
         the time.
-      work_dir: folder for temporary outputs; empty: the system's default.
+      work_dir: folder for temporary outputs; empty: the system's default. It
+        is local, for what is measured is the work on a disk.
     Returns:
       JSON values; rows and bytes per second are those of the fastest runs.
     """
+    # Temporary outputs on a bucket would measure the network.
+    check_local(work_dir)
     text = _read(job.input_paths)
     counts = sorted({1, max_workers})
     yardsticks: list[tuple[float, float]] = []
@@ -61,14 +65,16 @@ def benchmark_data(
         yardsticks.append(yardstick(text, spm_model_file))
         for count in counts:
             runs[count].append(_run(job, count, work_dir))
-    return _summary(yardsticks, runs, sum(map(os.path.getsize, job.input_paths)))
+    size = sum(file.size for file in stat_files(job.input_paths))
+    return _summary(yardsticks, runs, size)
 
 
 def _read(paths: Sequence[str]) -> list[str]:
     lines = []
     for path in paths:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines.extend(file.read(_YARDSTICK_BYTES).splitlines())
+        with open_bytes(path) as file:
+            text = file.read(_YARDSTICK_BYTES).decode("utf-8", "replace")
+        lines.extend(text.splitlines())
     return lines
 
 
@@ -78,7 +84,8 @@ def yardstick(lines: Sequence[str], spm_model_file: str) -> tuple[float, float]:
     Returns:
       (bytes per second by the clock, bytes per second of processor time).
     """
-    processor = sentencepiece.SentencePieceProcessor(model_file=spm_model_file)
+    content = as_path(spm_model_file).read_bytes()
+    processor = sentencepiece.SentencePieceProcessor(model_proto=content)
     size = sum(len(line.encode()) for line in lines)
     rounds = max(1, -(-_YARDSTICK_BYTES // size))
     began, used = time.perf_counter(), time.process_time()

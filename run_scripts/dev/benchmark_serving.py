@@ -25,7 +25,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 from dev import serving_load, serving_requests
 from dev.serving_contestant import PEERS, Contestant
-from flags import common_flags, data_flags
+from flags import common_flags, data_flags, performance_flags
 
 FLAGS = flags.FLAGS
 
@@ -58,10 +58,8 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "threads", 0, "Threads of every runtime. 0: as many as cores.", lower_bound=0
     )
-    flags.DEFINE_list(
-        "peers",
-        [*PEERS],
-        "Runtimes that are measured beside TensorFlow. Empty: none.",
+    performance_flags.define_peers_flag(
+        PEERS, "Runtimes that are measured beside TensorFlow."
     )
     flags.DEFINE_list(
         "clients", ["1", "4", "16"], "Clients that send at a time. Empty: none."
@@ -107,11 +105,12 @@ def main() -> None:
 
 def _check_flags() -> list[int]:
     """Returns the numbers of clients."""
-    unknown = set(FLAGS.peers) - {*PEERS}
-    if unknown:
+    if FLAGS.precision == "float16":
         raise flags.Error(
-            f"--peers are of {', '.join(PEERS)}. Received {', '.join(sorted(unknown))}."
+            "Requests are measured on a CPU, and float16 is for GPUs: pass "
+            "--precision=float32 or bfloat16."
         )
+    performance_flags.check_list("peers", PEERS)
     if not all(number.isdecimal() and int(number) for number in FLAGS.clients):
         raise flags.Error(
             "--clients are numbers of clients, such as 1,4,16. Received "

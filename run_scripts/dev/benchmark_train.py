@@ -16,19 +16,20 @@ divided by those of BERT-large, and `paper` the value in Table 2 of the paper, f
 import dataclasses
 import itertools
 import json
-import multiprocessing
-import resource
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from absl import flags
 from tqdm import tqdm
 
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
+from albert_tf.records.features import pretraining_features
+from dev.processes import Process
+from flags import performance_flags
 
 FLAGS = flags.FLAGS
 
@@ -44,6 +45,9 @@ _PAPER_SPEEDS = {
     "albert_xlarge": 0.6,
     "albert_xxlarge": 0.3,
 }
+
+# Seconds by the wall clock and of processors.
+Times = tuple[float, float]
 
 _COLUMNS = (
     ("model", 16),
@@ -67,12 +71,13 @@ class Case:
     """One kind of step.
 
     Attributes:
-      config_file: the model's configuration.
+      config_file: file of the model's configuration, for tables.
       train_config: rows in a step, precision, recomputation, compilation.
       optimizer: "lamb" or "adamw".
       max_seq_length: tokens in a row.
       max_predictions_per_seq: masked tokens in a row.
       steps: number of steps that are timed.
+      config: the model's configuration, the file's unless overridden.
     """
 
     config_file: str
@@ -81,6 +86,7 @@ class Case:
     max_seq_length: int
     max_predictions_per_seq: int
     steps: int
+    config: AlbertConfig
 
 
 def main() -> None:
@@ -89,16 +95,12 @@ def main() -> None:
 
 
 def _cases_of_flags() -> list[Case]:
-    try:
-        sizes = [int(size) for size in FLAGS.batch_sizes]
-    except ValueError:
-        raise flags.Error(
-            f"--batch_sizes are whole numbers. Received {','.join(FLAGS.batch_sizes)}."
-        ) from None
+    sizes = performance_flags.whole_numbers("batch_sizes")
     choices = (FLAGS.precisions, FLAGS.rematerializations, sizes)
     cases = []
     for file in FLAGS.albert_config_files:
-        longest = AlbertConfig.from_json(file).max_position_embeddings
+        config = AlbertConfig.from_json(file)
+        longest = config.max_position_embeddings
         if FLAGS.max_seq_length > longest:
             raise ValueError(
                 f"max_seq_length must be at most max_position_embeddings of {file}. "
@@ -120,6 +122,7 @@ def _cases_of_flags() -> list[Case]:
                     FLAGS.max_seq_length,
                     FLAGS.max_predictions_per_seq,
                     FLAGS.benchmark_steps,
+                    config,
                 )
             )
     return cases
@@ -133,72 +136,33 @@ def benchmark_train(cases: Sequence[Case]) -> list[dict[str, Any]]:
     Raises:
       ValueError: a case that cannot be built.
     """
-    context = multiprocessing.get_context("spawn")
     results = []
     for case in tqdm(cases, desc="benchmark", unit="case", disable=None):
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_send_measurement, args=(sender, case))
-        process.start()
-        sender.close()
+        process = Process(_measurement, case)
         try:
-            result = receiver.recv()
-        except EOFError:
-            raise ValueError(
-                f"The process that measured {case} died, of memory most likely: use "
-                "fewer rows."
-            ) from None
+            result = process()
         finally:
-            process.join()
-        if isinstance(result, Exception):
-            raise result
-        results.append(result)
+            process.close()
+        results.append({**result, "peak_memory_megabytes": process.peak_megabytes})
     return results
 
 
-def _send_measurement(sender: Connection, case: Case) -> None:
-    try:
-        sender.send(_measure(case))
-    except (ValueError, OSError) as error:
-        sender.send(error)
+def _measurement(case: Case) -> Callable[[], dict[str, Any]]:
+    return lambda: _measure(case)
 
 
 def _measure(case: Case) -> dict[str, Any]:
     """Times steps and matrix products in turn, so that other programs slow both."""
-    import tensorflow as tf
-
-    from albert_tf.analysis import costs
-    from albert_tf.analysis.step_lowering import batch_specs, build_step
-    from albert_tf.records.features import pretraining_features
-    from albert_tf.tasks.pretraining import PRETRAINING
-
-    train, config = case.train_config, AlbertConfig.from_json(case.config_file)
-    optimizer = OptimizerConfig(optimizer=case.optimizer)
-    step = build_step(PRETRAINING, config, optimizer, train)
-    features = pretraining_features(case.max_seq_length, case.max_predictions_per_seq)
-    specs = batch_specs(features, train.train_batch_size)
-    batch = _random_batch(specs, config, case.max_seq_length)
-    seed = tf.constant([train.random_seed, 0])
-    run_step = tf.function(lambda: step(batch, seed)["gradient_norm"][0])
-
-    shape = [_YARDSTICK_SIDE] * 2
-    matrix = tf.cast(tf.random.stateless_normal(shape, [1, 2]), train.precision)
-    multiply = tf.function(lambda: tf.matmul(matrix, matrix))
-    _seconds(run_step), _seconds(multiply)
-    # As many products as take the time of a step: the minimum of both must be as rare.
-    repeats = max(1, round(_seconds(run_step)[0] / _seconds(multiply)[0]))
-    times = [
-        (*_seconds(run_step), *_seconds(multiply, repeats)) for _ in range(case.steps)
-    ]
-
-    forward = costs.forward_operations(
-        config, case.max_seq_length, case.max_predictions_per_seq
-    )
-    # The backward pass multiplies for the inputs and for the weights.
-    step_flops = 3 * forward * train.train_batch_size
-    product_flops = 2 * _YARDSTICK_SIDE**3 * repeats
+    train = case.train_config
+    run_step, multiply = make_step(case), make_product(train.precision)
+    for _ in range(2):
+        step_seconds, product_seconds = run_step()[0], multiply(1)[0]
+    repeats = product_repeats(step_seconds, product_seconds)
+    times = [(*run_step(), *multiply(repeats)) for _ in range(case.steps)]
     # Other programs only add to a time, so the minimum is the machine's own.
     fastest, busy, fastest_product, busy_product = map(min, zip(*times, strict=True))
-    work = step_flops / product_flops
+    flops, product_flops = step_operations(case), product_operations(repeats)
+    work = flops / product_flops
     return {
         "model": case.config_file,
         "precision": train.precision,
@@ -210,39 +174,88 @@ def _measure(case: Case) -> dict[str, Any]:
         "median_steps_per_second": 1 / statistics.median(t[0] for t in times),
         "examples_per_second": train.train_batch_size / fastest,
         "examples_per_processor_second": train.train_batch_size / busy,
-        "gflops_per_second": step_flops / fastest / 1e9,
+        "gflops_per_second": flops / fastest / 1e9,
         "matmul_gflops_per_second": product_flops / fastest_product / 1e9,
         "share_of_matmul": work * fastest_product / fastest,
         "share_of_matmul_by_processor_time": work * busy_product / busy,
-        "peak_memory_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        / 1e3,
     }
 
 
-def _random_batch(
-    specs: Mapping[str, Any], config: AlbertConfig, max_seq_length: int
-) -> dict[str, Any]:
-    """Rows of random tokens without padding; all predictions are used."""
+def make_step(case: Case) -> Callable[[], Times]:
+    """Builds a training step of the case; returns a function that times one."""
     import tensorflow as tf
 
+    from albert_tf.analysis.step_lowering import build_step
+    from albert_tf.tasks.pretraining import PRETRAINING
+
+    train = case.train_config
+    optimizer = OptimizerConfig(optimizer=case.optimizer)
+    step = build_step(PRETRAINING, case.config, optimizer, train)
+    batch = {name: tf.constant(rows) for name, rows in random_batch(case).items()}
+    seed = tf.constant([train.random_seed, 0])
+    run_step = tf.function(lambda: step(batch, seed)["gradient_norm"][0])
+    return timed(run_step)
+
+
+def make_product(precision: str) -> Callable[[int], Times]:
+    """Makes the yardstick; returns a function that times a number of products."""
+    import tensorflow as tf
+
+    shape = [_YARDSTICK_SIDE] * 2
+    matrix = tf.cast(tf.random.stateless_normal(shape, [1, 2]), precision)
+    multiply = tf.function(lambda: tf.matmul(matrix, matrix))
+    return lambda repeats: _seconds(multiply, repeats)
+
+
+def product_repeats(step_seconds: float, product_seconds: float) -> int:
+    """As many products as take the time of a step: the minimum of both must be as
+    rare."""
+    return max(1, round(step_seconds / product_seconds))
+
+
+def product_operations(repeats: int) -> int:
+    """Floating-point operations of a number of the yardstick's products."""
+    return 2 * _YARDSTICK_SIDE**3 * repeats
+
+
+def step_operations(case: Case) -> int:
+    """Floating-point operations of a step's matrix products."""
+    from albert_tf.analysis import costs
+
+    forward = costs.forward_operations(
+        case.config, case.max_seq_length, case.max_predictions_per_seq
+    )
+    # The backward pass multiplies for the inputs and for the weights.
+    return 3 * forward * case.train_config.train_batch_size
+
+
+def random_batch(case: Case) -> dict[str, np.ndarray]:
+    """Random tokens without padding, int32 or float32; all predictions count."""
+    config = case.config
     bounds = {
         "input_ids": config.vocab_size,
         "masked_lm_ids": config.vocab_size,
-        "masked_lm_positions": max_seq_length,
+        "masked_lm_positions": case.max_seq_length,
         "segment_ids": config.type_vocab_size,
         "next_sentence_labels": 2,
     }
-    return {
-        name: tf.random.stateless_uniform(
-            spec.shape, [3, place], maxval=bounds[name], dtype=spec.dtype
-        )
-        if name in bounds
-        else tf.ones(spec.shape, spec.dtype)
-        for place, (name, spec) in enumerate(specs.items())
-    }
+    rng = np.random.default_rng(3)
+    features = pretraining_features(case.max_seq_length, case.max_predictions_per_seq)
+    batch = {}
+    for name, feature in features.items():
+        shape = (case.train_config.train_batch_size, *feature.shape)
+        dtype = np.int32 if feature.dtype == "int64" else np.float32
+        values = rng.integers(bounds[name], size=shape) if name in bounds else 1
+        batch[name] = np.broadcast_to(values, shape).astype(dtype)
+    return batch
 
 
-def _seconds(function: Callable, repeats: int = 1) -> tuple[float, float]:
+def timed(function: Callable[[], Any]) -> Callable[[], Times]:
+    """Makes a function that times another one, whose result is one number."""
+    return lambda: _seconds(function)
+
+
+def _seconds(function: Callable, repeats: int = 1) -> Times:
     """Wall clock and processor time until the results are computed."""
     began, busy = time.perf_counter(), time.process_time()
     for _ in range(repeats):

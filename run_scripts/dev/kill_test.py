@@ -24,6 +24,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.files import make_folder, read_json
 from albert_tf.records.features import pretraining_features
 from albert_tf.records.writer import write_records
+from albert_tf.storage import check_local
 from flags import common_flags, data_flags
 
 FLAGS = flags.FLAGS
@@ -72,6 +73,8 @@ def main() -> None:
       TimeoutError: the test took longer than --max_minutes.
     """
     rng = np.random.default_rng(FLAGS.random_seed)
+    # The logs of runs are read while they are written, which no bucket allows.
+    check_local(FLAGS.work_dir)
     with contextlib.ExitStack() as stack:
         work_dir = Path(
             FLAGS.work_dir or stack.enter_context(tempfile.TemporaryDirectory())

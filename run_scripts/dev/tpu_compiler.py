@@ -39,7 +39,8 @@ def compile_step(stablehlo: str, topology_name: str) -> dict:
       topology_name: generation and shape, as v3:2x2.
     Returns:
       `hbm_bytes`, the memory that the core needs for the step, and its parts; `flops`;
-      `bytes_accessed`. If the step does not fit: `hbm_bytes` and `hbm_limit_bytes`.
+      `bytes_accessed`; `program`, the optimized HLO text. If the step does not fit:
+      `hbm_bytes` and `hbm_limit_bytes`.
     """
     import jax
     from jax._src.interpreters import mlir
@@ -87,6 +88,7 @@ def compile_step(stablehlo: str, topology_name: str) -> dict:
         "flops": cost["flops"],
         "bytes_accessed": cost["bytes accessed"],
         "compile_seconds": time.monotonic() - began,
+        "program": "\n".join(m.to_string() for m in executable.hlo_modules()),
     }
 
 

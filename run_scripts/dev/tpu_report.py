@@ -4,12 +4,11 @@ import dataclasses
 import itertools
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-# Pretraining in the paper (section 4.1): optimizer steps, and rows in a step.
-PAPER_STEPS, PAPER_BATCH = 125_000, 4096
+from dev import tpu_program, tpu_slices
 
 # A search stops at so many rows per core: beyond, the figures hardly change.
 _MOST_ROWS = 1024
@@ -51,24 +50,35 @@ _COLUMNS = (
     ("temporary GB", 13),
     ("TFLOP", 8),
     ("GB moved", 9),
+    ("compute ms", 11),
+    ("move ms", 8),
     ("step ms", 8),
     ("bound by", 9),
-    ("days", 8),
 )
 HEADER = " ".join(f"{name:>{width}}" for name, width in _COLUMNS)
 
 
-def check_topology(name: str) -> str:
+def generation(topology: str) -> str:
+    """The generation in the name of a topology: v3 of v3:2x2."""
+    return topology.split(":")[0]
+
+
+def check_topology(name: str, cores: Sequence[int]) -> str:
     """Returns the name of a topology, checked.
 
+    Args:
+      name: generation and shape.
+      cores: numbers of cores of slices.
     Raises:
-      ValueError: its generation is unknown, or it has no shape.
+      ValueError: its generation is unknown or has no such slice, or it has no shape.
     """
-    if name.split(":")[0] not in CORES or ":" not in name:
+    if generation(name) not in CORES or ":" not in name:
         raise ValueError(
             f"Unknown --topology {name!r}: give a generation ({', '.join(CORES)}) and "
             "a shape, as v3:2x2, v4:2x2x1 or v5e:2x2."
         )
+    for number in cores:
+        tpu_slices.find_slice(generation(name), number)
     return name
 
 
@@ -76,9 +86,15 @@ def check_compiler(python: str) -> None:
     """Checks that a Python interpreter has jax and libtpu.
 
     Raises:
-      ValueError: it does not have them, or does not run.
+      ValueError: it does not have them, does not run, or is another program.
     """
-    missing = json.loads(_run_compiler(python))
+    try:
+        missing = json.loads(answer := _run_compiler(python))
+    except json.JSONDecodeError:
+        raise ValueError(
+            f"--compiler_python {python!r} is no Python: it answers {answer[:80]!r}. "
+            "Name an interpreter that has jax and libtpu."
+        ) from None
     if missing:
         raise ValueError(
             f"The TPU compiler needs {' and '.join(missing)}, which {python} does not "
@@ -88,7 +104,7 @@ def check_compiler(python: str) -> None:
 
 
 def compile_step(file: Path, topology: str, python: str) -> dict[str, Any]:
-    """Runs `tpu_compiler.py` and returns its figures.
+    """Runs `tpu_compiler.py`; returns its figures and those of `tpu_program`.
 
     Args:
       file: StableHLO text.
@@ -103,6 +119,8 @@ def compile_step(file: Path, topology: str, python: str) -> dict[str, Any]:
             f"The compiler refuses {topology} ({figures['error'][:300]}): check "
             "--topology."
         )
+    if program := figures.pop("program", None):
+        figures |= tpu_program.summarize(program)
     return figures
 
 
@@ -130,19 +148,19 @@ class Report:
     Attributes:
       topology: generation and shape, as v3:2x2.
       rows: rows per core.
-      cores: number of cores that train, for the days.
-      figures: from `compile_step`.
+      cores: numbers of cores that train together, a slice each.
+      figures: from `compile_step`, and `gradient_bytes` and `row_bytes`.
     """
 
     topology: str
     rows: int
-    cores: int
+    cores: Sequence[int]
     figures: dict[str, Any]
 
     @property
     def core(self) -> Core:
         """The core that the step was compiled for."""
-        return CORES[self.topology.split(":")[0]]
+        return CORES[generation(self.topology)]
 
     @property
     def fits(self) -> bool:
@@ -153,8 +171,8 @@ class Report:
         """All figures as JSON values.
 
         `step_seconds` is a lower bound, the roofline's: the longer of computing and of
-        moving bytes, each at the core's peak. `days` is the time of the paper's steps;
-        each takes as many of these steps as its rows need on all cores.
+        moving bytes, each at the core's peak. `slices` are those of
+        `tpu_slices.training_values`.
         """
         values = {
             "topology": self.topology,
@@ -167,12 +185,20 @@ class Report:
             computing = self.figures["flops"] / self.core.flops_per_second
             moving = self.figures["bytes_accessed"] / self.core.bytes_per_second
             seconds = max(computing, moving)
-            parts = PAPER_BATCH / (self.rows * self.cores)
             values |= {
+                "computing_seconds": computing,
+                "moving_seconds": moving,
                 "step_seconds": seconds,
                 "bound_by": "matrices" if computing >= moving else "memory",
-                "cores": self.cores,
-                "days": PAPER_STEPS * parts * seconds / 86400,
+                "slices": [
+                    tpu_slices.training_values(
+                        tpu_slices.find_slice(generation(self.topology), cores),
+                        self.rows,
+                        seconds,
+                        self.figures,
+                    )
+                    for cores in self.cores
+                ],
             }
         return values
 
@@ -190,13 +216,42 @@ class Report:
                 f"{values['temporary_bytes'] / 1e9:.2f}",
                 f"{values['flops'] / 1e12:.2f}",
                 f"{values['bytes_accessed'] / 1e9:.1f}",
-                f"{values['step_seconds'] * 1e3:.0f}",
+                *[
+                    f"{values[f'{part}_seconds'] * 1e3:.0f}"
+                    for part in ("computing", "moving", "step")
+                ],
                 values["bound_by"],
-                f"{values['days']:.2f}",
             ]
         return " ".join(
             f"{cell:>{width}}"
             for cell, (_, width) in zip(cells, _COLUMNS, strict=False)
+        )
+
+    def tables(self) -> str:
+        """Slices, largest temporaries and operations as text; "" if nothing fits."""
+        if not self.fits:
+            return ""
+        gigabytes = self.figures["gradient_bytes"] / 1e9
+        lines = [
+            f"Slices of {generation(self.topology)}; a sum of gradients has "
+            f"{gigabytes:.3f} GB:",
+            tpu_slices.table(self.values()["slices"]),
+        ]
+        if "largest_temporaries" not in self.figures:
+            return "\n".join(lines)
+        temporaries, traffic = (
+            self.figures[f"largest_{name}"] for name in ("temporaries", "traffic")
+        )
+        kinds = self.figures["traffic_bytes"].items()
+        shares = ", ".join(f"{kind} {size / 1e9:.2f}" for kind, size in kinds)
+        return "\n".join(
+            [
+                *lines,
+                "Largest temporaries when they need the most memory:",
+                tpu_program.table(temporaries, ["tensor", "operation"]),
+                f"Operations that move the most bytes (GB of all: {shares}):",
+                tpu_program.table(traffic, ["kind", "operation"]),
+            ]
         )
 
 

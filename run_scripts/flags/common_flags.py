@@ -17,7 +17,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.reader import ReadingConfig
 from data_prep.pretraining.config import PretrainingDataConfig
 from data_prep.pretraining.masking import MaskingConfig
-from flags import fields
+from flags import device_flags, fields
 from flags.command_line import run as run
 
 FLAGS = flags.FLAGS
@@ -328,14 +328,10 @@ def define_run_flags(**defaults: Any) -> None:
 
 def define_device_flags() -> None:
     """Defines a run's devices, and how it trades memory, speed and precision."""
-    flags.DEFINE_string(
-        "tpu", "", "TPU to train on: its name, grpc://HOST:8470, or local on a TPU VM."
-    )
-    flags.DEFINE_alias("tpu_name", "tpu")
-    flags.DEFINE_string("tpu_zone", "", "Zone of a TPU that is given by name.")
-    flags.DEFINE_string("gcp_project", "", "Project of a TPU that is given by name.")
+    device_flags.define_tpu_flags()
     define_step_flags()
     define_jit_compile_flag()
+    device_flags.refuse_precisions_of_gpus()
 
 
 def define_step_flags(precision: str = TrainConfig.precision) -> None:
@@ -375,10 +371,12 @@ def define_optimizer_flags(**defaults: Any) -> None:
         OptimizerConfig,
         "optimizer",
         "learning_rate",
+        "lr_schedule",
         "poly_power",
         "num_train_steps",
         "num_warmup_steps",
         "start_warmup_step",
+        "num_decay_steps",
         **defaults,
     )
 

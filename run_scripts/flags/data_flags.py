@@ -83,6 +83,11 @@ def num_workers() -> int:
     Each process keeps tokenized text in memory, and more of them than processors are
     slower, so a larger number is lowered with a warning.
     """
+    if "scheduler" in FLAGS and FLAGS.scheduler and FLAGS["num_workers"].present:
+        raise flags.Error(
+            "--num_workers counts processes of this machine, --scheduler has workers "
+            "of its own: give one of them."
+        )
     processors = default_count()
     if FLAGS.num_workers is not None and FLAGS.num_workers > processors:
         logging.warning(
@@ -98,6 +103,13 @@ def num_workers() -> int:
 def define_data_run_flags() -> None:
     """Defines how and where pretraining data is made."""
     define_num_workers_flag()
+    flags.DEFINE_string(
+        "scheduler",
+        "",
+        "tcp://HOST:PORT of a Dask scheduler: its workers share the work, instead of "
+        "processes of this machine. They must see the text, --output_file and "
+        "--work_dir: in a bucket, or on a disk that all mount at the same place.",
+    )
     flags.DEFINE_string(
         "shard_range",
         "",

@@ -1,9 +1,14 @@
 """The one line that a script prints about an error."""
 
+import errno
 import os
 import re
 import traceback
 from pathlib import Path
+
+from upath import UPath
+
+from albert_tf.storage import is_storage_error
 
 # Characters of a line: messages of libraries may quote whole files.
 MAX_LENGTH = 1_000
@@ -26,6 +31,12 @@ def describe(error: BaseException | str) -> str:
     if isinstance(error, str):
         return _shorten(error.removeprefix("ERROR:: "))  # of absl, about --flagfile
     text = _text(error)
+    if _is_of_bucket(error):
+        where = _bucket_path(error) or "A bucket"
+        return _shorten(
+            f"{where} cannot be reached ({type(error).__name__}: {text}): check the "
+            "path, your permissions and the connection."
+        )
     if not (_is_own(error) and text):
         text = ": ".join(filter(None, [f"{type(error).__name__}{_place(error)}", text]))
     notes = " ".join(getattr(error, "__notes__", ()))
@@ -44,6 +55,26 @@ def _text(error: BaseException) -> str:
         found = _LAST_ERROR.findall(text)
         text = found[-1] if found else text
     return text
+
+
+def _is_of_bucket(error: BaseException) -> bool:
+    """True if a library that reaches buckets made the error.
+
+    Some of their errors are OSErrors that name no file.
+    """
+    if isinstance(error, OSError) and not _is_own(error) and not error.filename:
+        return error.errno != errno.ENOSPC and bool(_bucket_path(error))
+    return is_storage_error(error)
+
+
+def _bucket_path(error: BaseException) -> str:
+    """The path of a bucket that was in use; empty: none is known."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in reversed(frames):
+        for value in frame.f_locals.values():
+            if isinstance(value, UPath):
+                return str(value)
+    return ""
 
 
 def _is_own(error: BaseException) -> bool:

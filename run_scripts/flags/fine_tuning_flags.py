@@ -8,16 +8,16 @@ A script defines its flags and the flags of its data, and runs three steps:
 """
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
+from albert_tf.storage import AnyPath, as_path
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.fine_tuning_config import OPTIMIZER, TRAIN, FineTuningConfig
 from data_prep.fine_tuning.datasets import MAX_SEQ_LENGTH, TaskData
-from flags import common_flags, fields
+from flags import common_flags, device_flags, fields
 
 if TYPE_CHECKING:
     from albert_tf.checkpoints.model_dir import ModelDir, VocabularyFile
@@ -39,7 +39,7 @@ def define_fine_tuning_flags(**changes: Any) -> None:
         False,
         "Predict, with the best weights. Needs a model and the input, nothing else.",
     )
-    fields.define(TrainConfig, "early_stopping", "length_buckets")
+    fields.define(TrainConfig, "early_stopping", "batching", "length_buckets")
     common_flags.define_export_dir_flag(
         "Export the best weights there at the end, as export_saved_model.py does.",
         required=False,
@@ -124,6 +124,7 @@ def _check_flags() -> None:
         raise flags.Error("Nothing to do: pass --do_train, --do_eval or --do_predict.")
     try:
         fields.read(FineTuningConfig)
+        common_flags.optimizer_config()
     except ValueError as error:
         raise flags.Error(str(error)) from None
     if FLAGS.early_stopping and not FLAGS.do_eval:
@@ -164,9 +165,11 @@ def _check_length(config: AlbertConfig) -> None:
         )
 
 
-def cache_dir() -> Path:
+def cache_dir() -> AnyPath:
     """The folder for converted rows."""
-    return Path(FLAGS.cache_dir or Path(FLAGS.output_dir) / "cache")
+    if FLAGS.cache_dir:
+        return as_path(FLAGS.cache_dir)
+    return as_path(FLAGS.output_dir) / "cache"
 
 
 def run(model: "ModelDir", data: TaskData) -> "FineTuned":
@@ -175,10 +178,9 @@ def run(model: "ModelDir", data: TaskData) -> "FineTuned":
         print(note, flush=True)
     for warning in data.warnings:
         print(f"WARNING: {warning}", flush=True)
-    from albert_tf.training import devices
     from albert_tf.training.fine_tune import evaluate, fine_tune
 
-    strategy = devices.create_strategy(FLAGS.tpu, FLAGS.tpu_zone, FLAGS.gcp_project)
+    strategy = device_flags.create_strategy()
     function = fine_tune if FLAGS.do_train else evaluate
     outcome = function(model, data, FLAGS.output_dir, strategy=strategy, **_settings())
     if not FLAGS.do_train:

@@ -15,8 +15,8 @@ from typing import Any
 from absl import flags
 
 from albert_tf.checkpoints.output_names import check_start, holds_weights
-from albert_tf.files import check_local
 from albert_tf.records.sidecar import shard_paths, sidecar_path
+from albert_tf.storage import AnyPath, as_path, check_local, comparable, is_local
 from data_prep.fine_tuning.glue import GLUE
 
 # Files to read; some take comma lists, globs, or NAME@N.
@@ -38,6 +38,8 @@ INPUT_FILES = (
     "vocab_file",
     "vocabulary",
 )
+# A program that runs here: nothing copies it.
+_LOCAL_FILES = ("compiler_python",)
 # Those of them that may be folders of data as well.
 _FILES_OR_FOLDERS = ("predict_file", "tflite_eval_data")
 # Folders of data.
@@ -103,17 +105,20 @@ def check_paths(values: Mapping[str, Any], words: Sequence[str] = ()) -> None:
       values: flag -> value, of all flags that the command has.
       words: arguments that are no flags.
     Raises:
-      flags.Error: a path is none of the file system; an output is an input or would
-        change one.
+      flags.Error: the scheme of a path is unknown, or a file must be local; an output
+        is an input or would change one.
+      ValueError: the scheme of a word is unknown.
     """
     for name in PATH_FLAGS:
+        check = check_local if name in _LOCAL_FILES else as_path
         for path in _given(values, name):
             try:
-                check_local(path)
+                for entry in (path, *_entries(path)):
+                    check(entry)
             except ValueError as error:
                 raise flags.Error(f"--{name}: {error}") from None
     for word in words:
-        check_local(word)
+        as_path(word)
     outputs = list(_output_files(values))
     _check_patterns(values, outputs)
     _check_files(values, outputs)
@@ -133,11 +138,16 @@ def _given(values: Mapping[str, Any], name: str) -> list[str]:
 
 def _entries(value: str) -> list[str]:
     """The entries of a comma list; a file whose name has a comma is one."""
-    if os.path.exists(value):
+    if _is_here(value):
         return [value]
     names = [name.strip() for name in value.split(",") if name.strip()]
     # A number of files that is not allowed is reported where they are read.
     return [path for name in names for path in _shards(name)]
+
+
+def _is_here(path: str) -> bool:
+    """True for a local path that exists."""
+    return is_local(path) and os.path.exists(path)
 
 
 def _shards(name: str) -> list[str]:
@@ -148,46 +158,50 @@ def _shards(name: str) -> list[str]:
 
 
 def _input_files(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(flag, path) of each file to read that is there."""
+    """(flag, path) of each file to read, of local ones if they are there.
+
+    Globs of buckets are left to `_check_patterns`.
+    """
     for name in INPUT_FILES:
         for value in _given(values, name):
             for entry in _entries(value):
                 found = [entry]
-                if not os.path.exists(entry):
+                if is_local(entry) and not os.path.exists(entry):
                     found = glob.glob(entry, recursive=True)
                 yield from ((name, path) for path in found)
 
 
-def _output_files(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
+def _output_files(values: Mapping[str, Any]) -> Iterator[tuple[str, AnyPath]]:
     """(flag, path) of each file to write whose name the flags decide."""
     for value in _given(values, "output_file"):
         if "shard_range" not in values:  # a table and its figure
-            yield "output_file", Path(value)
-            yield "output_file", Path(value).with_suffix(".png")
+            yield "output_file", as_path(value)
+            yield "output_file", as_path(value).with_suffix(".png")
             continue
         for place, path in enumerate(_entries(value)):
-            yield "output_file", Path(path)
+            yield "output_file", as_path(path)
             yield "output_file", sidecar_path(path)
             if not place:
-                yield "output_file", Path(path).with_name("report.json")
+                yield "output_file", as_path(path).with_name("report.json")
     for value in _given(values, "model_prefix"):
         for suffix in (".model", ".vocab"):
-            yield "model_prefix", Path(value + suffix)
+            yield "model_prefix", as_path(value + suffix)
     for name in ("tflite", "onnx"):
         for value in _given(values, name):
-            yield name, Path(value)
+            yield name, as_path(value)
 
 
 def _check_files(
-    values: Mapping[str, Any], outputs: Sequence[tuple[str, Path]]
+    values: Mapping[str, Any], outputs: Sequence[tuple[str, AnyPath]]
 ) -> None:
     """Raises flags.Error if a file to write is one to read, under whatever name."""
     written = {}
     for name, path in outputs:
-        if path.exists():
+        # Only that a bucket's file has the same name can be told.
+        if not isinstance(path, Path) or path.exists():
             written[_identity(path)] = (name, path)
     folder = values.get("output_dir")
-    if not written and not (folder and os.path.isdir(folder)):
+    if not written and not (folder and _may_hold(folder)):
         return
     for name, path in _input_files(values):
         output = written.get(_identity(path))
@@ -203,18 +217,27 @@ def _check_files(
             )
 
 
-def _identity(path: str | Path) -> tuple[int, int]:
-    status = os.stat(path)
+def _may_hold(folder: str) -> bool:
+    """False for a local path that is no folder."""
+    return not is_local(folder) or os.path.isdir(folder)
+
+
+def _identity(path: str | AnyPath) -> object:
+    """A value that is the same for all names of one file."""
+    place = as_path(path)
+    if not isinstance(place, Path):
+        return comparable(place)
+    status = place.stat()
     return status.st_dev, status.st_ino
 
 
 def _is_result(path: str, folder: str) -> bool:
-    real, place = os.path.realpath(path), os.path.realpath(folder)
-    return os.path.relpath(real, place) in _RESULT_FILES
+    real, place = comparable(path), comparable(folder)
+    return real.is_relative_to(place) and str(real.relative_to(place)) in _RESULT_FILES
 
 
 def _check_patterns(
-    values: Mapping[str, Any], outputs: Sequence[tuple[str, Path]]
+    values: Mapping[str, Any], outputs: Sequence[tuple[str, AnyPath]]
 ) -> None:
     """Raises flags.Error if a glob of inputs matches a file to write."""
     patterns = [
@@ -222,11 +245,11 @@ def _check_patterns(
         for name in ("input_file", "eval_input_file")
         for value in _given(values, name)
         for entry in _entries(value)
-        if glob.has_magic(entry) and not os.path.exists(entry)
+        if glob.has_magic(entry) and not _is_here(entry)
     ]
     for name, pattern in patterns:
         for output, path in outputs:
-            if _matches(os.path.realpath(path), os.path.realpath(pattern)):
+            if _matches(str(comparable(path)), str(comparable(pattern))):
                 raise flags.Error(
                     f"--{output} writes {path}, which --{name}={pattern} matches, so "
                     "that the next run would read it: name another output."
@@ -249,7 +272,7 @@ def _check_folders(values: Mapping[str, Any]) -> None:
                 if _may_share(values, output, name):
                     continue
                 for value in _given(values, name):
-                    if os.path.isdir(value):
+                    if _may_hold(value):
                         _check_folder(output, path, name, value)
 
 
@@ -261,7 +284,7 @@ def _may_share(values: Mapping[str, Any], output: str, name: str) -> bool:
 
 
 def _check_folder(output: str, path: str, name: str, value: str) -> None:
-    place, read = Path(path).resolve(), Path(value).resolve()
+    place, read = comparable(path), comparable(value)
     if not place.is_relative_to(read):
         return
     inner = place.relative_to(read).parts
@@ -270,21 +293,21 @@ def _check_folder(output: str, path: str, name: str, value: str) -> None:
             f"--{output} {path} is the folder of --{name}, an input: name another."
         )
     if name not in MODELS:
-        if _holds_data(place, inner):
+        if _holds_data(as_path(path), inner):
             raise flags.Error(
                 f"--{output} {path} holds files of --{name} {value}, an input: name "
                 "another."
             )
-    elif holds_weights(read, inner[0]) or inner[0] in _MODEL_SUBFOLDERS:
+    elif holds_weights(value, inner[0]) or inner[0] in _MODEL_SUBFOLDERS:
         raise flags.Error(
             f"--{output} {path} lies in {inner[0]}/ of --{name} {value}, an input: "
             "name another."
         )
 
 
-def _holds_data(folder: Path, inner: Sequence[str]) -> bool:
+def _holds_data(folder: AnyPath, inner: Sequence[str]) -> bool:
     """True if a folder, `inner` in a folder of data, is one that is read itself."""
-    names = set(os.listdir(folder)) if folder.is_dir() else set()
+    names = {each.name for each in folder.iterdir()} if folder.is_dir() else set()
     if _RACE_FOLDERS.issuperset(inner):
         return any(name.endswith(".txt") for name in names - {"vocab.txt"})
     return bool(names & _GLUE_FILES)

@@ -3,11 +3,11 @@
 import dataclasses
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from albert_tf.storage import AnyPath, as_path
 from albert_tf.task_config import (
     Classification,
     MultipleChoice,
@@ -104,7 +104,9 @@ def prepare(exported: "ExportedModel", folder: "ModelDir") -> "DevelopmentSet | 
 
 
 def export(
-    exported: "ExportedModel", development_set: "DevelopmentSet | None", version: Path
+    exported: "ExportedModel",
+    development_set: "DevelopmentSet | None",
+    version: AnyPath,
 ) -> None:
     """Writes the file and completes the model's card, and prints the report."""
     from albert_tf.serving import tflite
@@ -195,7 +197,7 @@ def _convert(
         return datasets.squad(files, tokenizer, task_config, cache_dir=cache_dir)
     if isinstance(task_config, MultipleChoice):
         return _convert_choices(path, task_config, tokenizer, cache_dir)
-    if task_config.task_name in GLUE and Path(path).is_dir():
+    if task_config.task_name in GLUE and as_path(path).is_dir():
         return _convert_glue(path, task_config, tokenizer, cache_dir)
     return _convert_table(path, task_config, tokenizer, cache_dir)
 
@@ -228,10 +230,10 @@ def _convert_choices(
     path: str, task_config: MultipleChoice, tokenizer: AlbertTokenizer, cache_dir: str
 ) -> TaskData:
     input_format = "race"
-    files = {"dev": Path(path)}
-    if Path(path).is_dir():
+    files = {"dev": as_path(path)}
+    if as_path(path).is_dir():
         files = datasets.race_files(path, ["dev"])
-    elif Path(path).suffix == ".jsonl":
+    elif as_path(path).suffix == ".jsonl":
         input_format = "jsonl"
     return datasets.race(
         files,

@@ -14,7 +14,9 @@ from albert_tf.checkpoints import (
     writers,
 )
 from albert_tf.config import AlbertConfig
+from albert_tf.storage import as_path
 from helpers import tiny
+from helpers.bucket_files import copies_of, files_of, new_bucket, upload
 from helpers.disks import full_disk
 from helpers.tiny_weights import (
     HEAD_SHAPES,
@@ -287,12 +289,60 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(released, tmp_path):
     assert files_in(tmp_path) == ["released"]
 
 
-@pytest.mark.parametrize("changes", [("gs://b/new", None), (None, "gs://b/model")])
+@pytest.mark.parametrize("changes", [("hdfs://b/new", None), (None, "hdfs://b/model")])
 def test_other_schemes_are_refused_before_anything_is_written(
     changes, released, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     target, source = changes
-    with pytest.raises(ValueError, match=r"gs://b/.* is not a path of the file system"):
+    with pytest.raises(ValueError, match=r"hdfs://b/.* is not a path of this machine"):
         convert(source or released[0], target or tmp_path / "target", "own")
     assert files_in(tmp_path) == ["released"]
+
+
+@pytest.mark.parametrize("target_format", ["own", "hugging_face"])
+def test_a_model_of_a_bucket_is_converted_to_the_same_bytes(
+    target_format, released, tmp_path, monkeypatch
+):
+    source, bucket = upload(released[0], f"{new_bucket()}/released"), new_bucket()
+    copied = copies_of(monkeypatch)
+    results = convert(source, f"{bucket}/new", target_format, strict=False)
+    assert results["source"] == f"{source}/model.ckpt-best"
+    # Weights are copied once; other files are read where they are.
+    parts = ["model.ckpt-best.data-00000-of-00001", "model.ckpt-best.index"]
+    assert sorted(copied) == parts
+    convert(released[0], tmp_path / "new", target_format, strict=False)
+    there, here = files_of(f"{bucket}/new"), files_of(tmp_path / "new")
+    reports = [json.loads(each.pop("conversion.json")) for each in (there, here)]
+    for each in (there, here):
+        # The library does not write its header in the same order twice.
+        each.pop("model.safetensors", None)
+    assert there == here and "vocab.txt" in there
+    for report in reports:
+        del report["source"]
+    assert reports[0] == reports[1]
+    copied.clear()
+    reread = formats.read_weights(f"{bucket}/new")
+    local = formats.read_weights(tmp_path / "new")
+    assert_same_weights(reread.weights, local.weights)
+    assert reread.global_step == local.global_step
+    assert 0 < len(copied) == len(set(copied))
+
+
+def test_a_half_written_model_of_a_bucket_is_named_and_written_again(released):
+    target = as_path(new_bucket()) / "new"
+    convert(released[0], target, "own")
+    expected = files_of(target)
+    with pytest.raises(ValueError, match="new is in use: convert into a new folder"):
+        convert(released[0], target, "own")
+    # A process was killed after the first files.
+    (target / "conversion.json").unlink()
+    names = ["old", "conversion.json"]
+    (target / "old").write_bytes(b"")
+    listed = json.dumps({"token": "1", "files": [*expected, *names]})
+    (target / ".unfinished").write_text(listed)
+    for read in (formats.read_weights, model_dir.ModelDir.read):
+        with pytest.raises(ValueError, match="new is not complete: what wrote it was"):
+            read(target)
+    convert(released[0], target, "own")
+    assert files_of(target) == expected

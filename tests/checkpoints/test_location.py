@@ -7,6 +7,8 @@ import pytest
 from albert_tf.checkpoints import formats, hugging_face, model_dir
 from albert_tf.checkpoints.location import Container, WeightsLocation, locate
 from albert_tf.serving import export
+from albert_tf.storage import as_path
+from helpers.bucket_files import new_bucket
 from helpers.tiny_weights import assert_same_weights, random_model, write_model
 
 
@@ -54,17 +56,36 @@ def test_a_checkpoint_is_located_by_its_prefix(name, released):
     assert locate(released[0] / name) == expected and expected.prefix == prefix
 
 
-def test_a_saved_model_is_located_by_its_folder(tmp_path):
-    (tmp_path / "variables").mkdir()
-    (tmp_path / "saved_model.pb").touch()
-    (tmp_path / "variables" / "variables.index").touch()
-    for path in (tmp_path, tmp_path / "saved_model.pb"):
+@pytest.fixture(params=["disk", "bucket"])
+def place(request, tmp_path):
+    """An empty folder."""
+    return tmp_path if request.param == "disk" else as_path(new_bucket()) / "model"
+
+
+def test_a_saved_model_is_located_by_its_folder(place):
+    for name in ("saved_model.pb", "variables/variables.index"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_bytes(b"")
+    for path in (place, place / "saved_model.pb"):
         location = locate(path)
-        assert location == WeightsLocation(Container.SAVED_MODEL, str(tmp_path))
-        assert location.prefix == str(tmp_path / "variables" / "variables")
+        assert location == WeightsLocation(Container.SAVED_MODEL, str(place))
+        assert location.prefix == str(place / "variables" / "variables")
 
 
-def test_a_folder_of_transformers_is_located_by_its_weights(tmp_path):
-    (tmp_path / "pytorch_model.bin").touch()
-    for path in (tmp_path, tmp_path / "pytorch_model.bin"):
-        assert locate(path) == WeightsLocation(Container.TRANSFORMERS, str(tmp_path))
+def test_a_folder_of_transformers_is_located_by_its_weights(place):
+    (place / "pytorch_model.bin").write_bytes(b"")
+    for path in (place, place / "pytorch_model.bin"):
+        assert locate(path) == WeightsLocation(Container.TRANSFORMERS, str(place))
+
+
+def test_a_folder_that_is_not_whole_is_named(place):
+    (place / "model.safetensors").write_bytes(b"")
+    (place / ".unfinished").write_text('{"files": ["model.safetensors", "x.json"]}')
+    for path in (place, place / "model.safetensors", place / "model.ckpt-3"):
+        with pytest.raises(ValueError, match="is not complete: what wrote it was cut"):
+            locate(path)
+
+
+def test_a_bucket_without_weights_may_be_one_that_cannot_be_read():
+    with pytest.raises(FileNotFoundError, match=r"No weights .*your permissions\.$"):
+        locate(f"{new_bucket()}/none")

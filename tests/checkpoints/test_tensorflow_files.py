@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf import storage
 from albert_tf.checkpoints import tensorflow_files
 from albert_tf.checkpoints.tensorflow_files import Naming
+from helpers.bucket_files import copies_of, files_of, new_bucket, upload
 from helpers.tiny_weights import assert_same_weights, random_model, write_model
 
 DATA = "model.ckpt-best.data-00000-of-00001"
@@ -147,8 +149,13 @@ def test_a_missing_shard_is_named(tmp_path):
     config, weights = random_model()
     folder = write_model(tmp_path, weights, config)
     (folder / "model.ckpt-best.data-00000-of-00001").unlink()
-    with pytest.raises(ValueError, match=r"copy its \.index and \.data files.*00001"):
-        tensorflow_files.open_checkpoint(str(folder / "model.ckpt-best")).read()
+    words = r"copy its \.index and \.data files.*00001"
+    prefix = folder / "model.ckpt-best"
+    with (
+        tensorflow_files.open_checkpoint(prefix) as checkpoint,
+        pytest.raises(ValueError, match=words),
+    ):
+        checkpoint.read()
 
 
 @pytest.mark.parametrize("write", ["write_named", "write_own"])
@@ -167,9 +174,9 @@ def test_what_cannot_be_written_is_one_line(write, tmp_path):
 def test_weights_are_read_as_they_were_written(write, arguments, naming, tmp_path):
     prefix = str(tmp_path / "model.ckpt")
     getattr(tensorflow_files, write)(prefix, WEIGHTS, *arguments)
-    checkpoint = tensorflow_files.open_checkpoint(prefix)
-    assert checkpoint.naming is naming
-    assert_same_weights(checkpoint.read(), WEIGHTS)
+    with tensorflow_files.open_checkpoint(prefix) as checkpoint:
+        assert checkpoint.naming is naming
+        assert_same_weights(checkpoint.read(), WEIGHTS)
     assert tensorflow_files.read_global_step(prefix) == sum(arguments)
 
 
@@ -177,11 +184,100 @@ def test_variables_of_objects_are_read_by_their_names(tmp_path):
     variable = tf.Variable([1.0, 2.0], name="scope/kernel")
     objects = tf.train.Checkpoint(layer=tf.train.Checkpoint(weight=variable))
     objects.write(str(tmp_path / "ckpt"))
-    checkpoint = tensorflow_files.open_checkpoint(str(tmp_path / "ckpt"))
-    assert checkpoint.naming is Naming.OBJECTS
-    assert_same_weights(checkpoint.read(), {"scope/kernel": np.float32([1, 2])})
+    with tensorflow_files.open_checkpoint(tmp_path / "ckpt") as checkpoint:
+        assert checkpoint.naming is Naming.OBJECTS
+        assert_same_weights(checkpoint.read(), {"scope/kernel": np.float32([1, 2])})
 
 
 def test_a_long_list_is_summarized():
     assert tensorflow_files.summarize(["a", "b", "c"], 3) == "a, b, c"
     assert tensorflow_files.summarize(["a", "b", "c"], 2) == "a, b and 1 more"
+
+
+@pytest.mark.parametrize("write", ["write_named", "write_own"])
+def test_a_checkpoint_of_a_bucket_has_the_bytes_of_a_local_one(write, tmp_path):
+    bucket, arguments = (
+        new_bucket(),
+        [WEIGHTS, 9] if write == "write_own" else [WEIGHTS],
+    )
+    for folder in (tmp_path, f"{bucket}/run"):
+        getattr(tensorflow_files, write)(f"{folder}/model.ckpt-9", *arguments)
+    assert files_of(f"{bucket}/run") == files_of(tmp_path) != {}
+    assert (
+        tensorflow_files.find_checkpoint(f"{bucket}/run")
+        == f"{bucket}/run/model.ckpt-9"
+    )
+
+
+def test_all_of_a_checkpoint_is_read_from_one_copy(monkeypatch):
+    prefix = f"{new_bucket()}/model.ckpt-9"
+    tensorflow_files.write_own(prefix, WEIGHTS, 9)
+    copied = copies_of(monkeypatch)
+    with tensorflow_files.open_checkpoint(prefix) as checkpoint:
+        assert_same_weights(checkpoint.read(), WEIGHTS)
+        assert checkpoint.read_global_step() == 9
+    parts = ["model.ckpt-9.data-00000-of-00001", "model.ckpt-9.index"]
+    assert sorted(copied) == parts
+
+
+def test_a_checkpoint_whose_upload_breaks_is_no_checkpoint(monkeypatch):
+    prefix, names = f"{new_bucket()}/run/model.ckpt-9", []
+
+    def move_up(local, path):
+        names.append(path.name)
+        if path.name.endswith(".index"):
+            raise ConnectionResetError("the connection broke")
+        storage.move_up(local, path)
+
+    monkeypatch.setattr(tensorflow_files, "move_up", move_up)
+    with pytest.raises(OSError, match=r"model\.ckpt-9\.index cannot be written: the c"):
+        tensorflow_files.write_own(prefix, WEIGHTS, 9)
+    assert names == ["model.ckpt-9.data-00000-of-00001", "model.ckpt-9.index"]
+    with pytest.raises(ValueError, match=r"model\.ckpt-9\.index is missing: bring"):
+        tensorflow_files.find_checkpoint(prefix.rpartition("/")[0])
+
+
+def test_the_list_of_a_bucket_is_read_and_names_checkpoints_elsewhere(run):
+    bucket = new_bucket()
+    upload(run, f"{bucket}/run")
+    latest = f"{bucket}/run/model.ckpt-2"
+    assert tensorflow_files.read_state(f"{bucket}/run")[-1] == latest
+    text = f'model_checkpoint_path: "{latest}"\n'
+    (storage.as_path(bucket) / "other/checkpoint").write_text(text)
+    (run / "checkpoint").write_text(text)
+    assert tensorflow_files.find_checkpoint(f"{bucket}/other") == latest
+    # A list that was downloaded together with its checkpoints.
+    assert tensorflow_files.find_checkpoint(run) == str(run / "model.ckpt-2")
+
+
+def test_a_damaged_checkpoint_of_a_bucket_is_named_by_its_own_path(shared):
+    prefix = f"{upload(shared, new_bucket())}/model.ckpt-best"
+    storage.as_path(f"{prefix}.index").write_bytes(b"cut off")
+    with (
+        pytest.raises(
+            ValueError, match=f"Checkpoint {prefix} cannot be read"
+        ) as caught,
+        tensorflow_files.open_checkpoint(prefix),
+    ):
+        pass
+    assert "/tmp" not in str(caught.value)
+
+
+def test_a_folder_without_a_name_may_hold_no_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in ("", ".", new_bucket()):
+        with pytest.raises(FileNotFoundError, match="No checkpoint"):
+            tensorflow_files.find_checkpoint(path)
+
+
+def test_a_file_that_a_bucket_lists_late_is_there(monkeypatch):
+    prefix = f"{new_bucket()}/model.ckpt-9"
+    tensorflow_files.write_own(prefix, WEIGHTS, 9)
+    data = frozenset({"model.ckpt-9.data-00000-of-00001"})
+
+    def entries(path):
+        is_folder = storage.as_path(path).name != "model.ckpt-9"
+        return storage.Entries(data if is_folder else frozenset(), frozenset())
+
+    monkeypatch.setattr(tensorflow_files, "entries", entries)
+    assert tensorflow_files.find_checkpoint(prefix) == prefix

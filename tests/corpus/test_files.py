@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from albert_tf.storage import as_path
 from data_prep.corpus import files
 from data_prep.corpus.files import Part
 from data_prep.corpus.reader import ReadingConfig, read_parts, read_sentences
@@ -144,3 +145,68 @@ def test_a_folder_that_cannot_be_written_is_named_with_its_flag(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=r"file/a cannot be made .* another --work_dir"):
         files.make_writable_folder(tmp_path / "file" / "a", "work_dir")
+
+
+# Buckets.
+
+
+@pytest.mark.parametrize("input_format", ["lines", "raw"])
+def test_files_of_a_bucket_are_divided_and_read_as_those_of_a_disk(
+    input_format, bucket, tmp_path
+):
+    rng = np.random.default_rng(5)
+    pairs = []
+    for name, size in (("a.txt", 700), ("b.txt", 3), ("c.txt.gz", 400)):
+        content = random_text(rng, size, ["\n\n"]).encode()
+        content = gzip.compress(content) if name.endswith(".gz") else content
+        (tmp_path / name).write_bytes(content)
+        as_path(f"{bucket}/{name}").write_bytes(content)
+        pairs.append((str(tmp_path / name), f"{bucket}/{name}"))
+    local, stored = (divided(paths, input_format) for paths in zip(*pairs, strict=True))
+    assert [len(group) for group in stored] == [len(group) for group in local]
+    parts = [[part[1:] for part in group] for group in local]
+    assert (
+        parts == [[part[1:] for part in group] for group in stored] and len(parts) > 3
+    )
+    assert read(stored, input_format) == read(local, input_format)
+
+
+def test_files_of_a_bucket_that_change_or_shrink_are_noticed(bucket):
+    path = as_path(f"{bucket}/a.txt")
+    path.write_bytes(b"One.\nTwo.\n")
+    snapshots = files.stat_files([str(path)])
+    assert snapshots[0].size == 10
+    files.check_unchanged(snapshots)
+    path.write_bytes(b"One.\nSix.\n")  # as long as before
+    with pytest.raises(OSError, match=r"a\.txt changed or vanished"):
+        files.check_unchanged(snapshots)
+    path.unlink()
+    with pytest.raises(OSError, match=r"a\.txt changed or vanished"):
+        files.check_unchanged(snapshots)
+    path.write_bytes(b"One.\n")
+    with pytest.raises(OSError, match=r"a\.txt became shorter"):
+        read([[Part(str(path), 0, 11)]], "lines")
+
+
+def test_an_error_in_a_part_of_a_bucket_names_the_line_of_the_file(bucket):
+    path = as_path(f"{bucket}/a.txt")
+    path.write_bytes(b"good line\n\n" * 400 + b"b\xe4d\n")
+    with pytest.raises(ValueError, match=r"/a\.txt, line 801: not UTF-8"):
+        read(divided([str(path)], "lines"), "lines")
+
+
+def test_functions_of_files_are_called_in_order(bucket):
+    numbers = list(range(50))
+    for paths in (["a"], [f"{bucket}/a", "b"]):
+        assert files.map_files(lambda n: n * n, numbers, paths) == [
+            n * n for n in numbers
+        ]
+    with pytest.raises(ZeroDivisionError):
+        files.map_files(lambda n: 1 // n, numbers, [bucket])
+
+
+def test_paths_that_are_absolute_stay(bucket, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert files.absolute("a/../b") == str(tmp_path / "b")
+    for path in (f"{tmp_path}/c", f"{bucket}/a"):
+        assert files.absolute(path) == path

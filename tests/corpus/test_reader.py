@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from albert_tf.storage import as_path
 from data_prep.corpus.reader import (
     BAD_JSON,
     BAD_UTF8,
@@ -52,6 +53,24 @@ def test_inputs_are_sorted_files_each_once(tmp_path):
     b, a, packed, bracketed = [write(tmp_path / name, "x") for name in names]
     inputs = f"{b}, {tmp_path}/*.txt,{tmp_path}/**/*.gz,{tmp_path}/./b.txt,,{bracketed}"
     assert expand_inputs(inputs) == [a, b, bracketed, packed]
+
+
+def test_inputs_of_a_bucket_are_files_too(bucket, tmp_path):
+    for name in ("b.txt", "a.txt", "c/d.txt.gz", "c/x.txt", "e.txt/f"):
+        as_path(f"{bucket}/{name}").write_bytes(b"x")
+    local = write(tmp_path / "z.txt", "x")
+    inputs = f"{bucket}/b.txt, {bucket}/*.txt,{bucket}/**/*.gz,{local}"
+    names = [f"{bucket}/{name}" for name in ("a.txt", "b.txt", "c/d.txt.gz")]
+    assert expand_inputs(inputs) == sorted([*names, local])
+    for name, error, message in (
+        ("none.txt", FileNotFoundError, r"none\.txt does not exist"),
+        ("c", ValueError, r"/c is a folder: name its files, as in '.*/c/\*'"),
+        ("*.md", ValueError, r"No file matches '.*/\*\.md'"),
+    ):
+        with pytest.raises(error, match=message):
+            expand_inputs(f"{bucket}/{name}")
+    with pytest.raises(ValueError, match="hdfs://a/b is not a path of this machine"):
+        expand_inputs("hdfs://a/b")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """Input files become a tokenized text, in any number of parts and processes."""
 
+import contextlib
 import os
+import threading
 
 import numpy as np
 import pytest
 
 from data_prep.corpus import files
-from data_prep.corpus.files import stat_files
+from data_prep.corpus.files import divide, stat_files
 from data_prep.corpus.tokenize import Encoder, TextConfig, prepare_text
 from data_prep.parallel import Workers
 from helpers.letters import TOKENIZER, make_documents
@@ -17,7 +19,9 @@ def prepare(paths, input_format, folder, workers=1):
     encoder = Encoder(TOKENIZER, TextConfig(input_format), 64, str(folder))
     read = []
     with Workers(workers) as processes:
-        text = prepare_text(stat_files(paths), encoder, processes, read.append, 0.4)
+        text = prepare_text(
+            stat_files(paths), encoder, processes, read.append, (0.4, 0.7)
+        )
     return text, read
 
 
@@ -70,3 +74,57 @@ def test_text_without_a_token_is_an_error(tmp_path):
     path.write_text("\n \n")
     with pytest.raises(ValueError, match="No sentence in the input files"):
         prepare([str(path)], "lines", tmp_path / "a")
+
+
+class Machine(Workers):
+    """A machine that makes one group at a time, in step with another one."""
+
+    def __init__(self, turns, late):
+        super().__init__(1)
+        self._turns, self._late = turns, late
+        self.made = []
+
+    def run(self, next_call, done):
+        while True:
+            self._wait()
+            call = None if self._late > 0 else next_call()
+            self._late -= 1
+            self._wait()
+            if call:
+                self.made.append(call.arguments[0])
+                done(call, call.function(self._shared, *call.arguments))
+            elif self._late < 0:
+                self._turns.abort()
+                return
+
+    def _wait(self):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            self._turns.wait()
+
+
+@pytest.mark.parametrize("late", [0, 9])
+def test_machines_that_share_a_folder_share_the_text(path, late, bucket, monkeypatch):
+    """The one that begins late gets help; no group is made twice but by chance."""
+    monkeypatch.setattr(files, "_SMALLEST_PART", 800)
+    encoder = Encoder(TOKENIZER, TextConfig("lines"), 64, bucket)
+    turns, texts = threading.Barrier(2), {}
+    machines = [Machine(turns, 0), Machine(turns, late)]
+
+    def work(machine, *share):
+        snapshot = stat_files([path])
+        texts[share] = prepare_text(snapshot, encoder, machine, lambda _: None, share)
+
+    second = threading.Thread(target=work, args=(machines[1], 0.4, 1.0))
+    second.start()
+    work(machines[0], 0.0, 0.4)
+    second.join()
+    one, two = (machine.made for machine in machines)
+    count = len(divide(stat_files([path]), "lines"))
+    assert count > 25 and sorted({*one, *two}) == list(range(count))
+    assert len(one) + len(two) <= count + 2
+    assert max(len(one), len(two)) < count * 0.8
+    assert len({text.sha256 for text in texts.values()}) == 1
+    # A machine that comes when all is done makes nothing.
+    third = Machine(turns, 0)
+    work(third, 0.5, 0.6)
+    assert third.made == []

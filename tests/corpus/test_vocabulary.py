@@ -1,11 +1,13 @@
 """A trained vocabulary has the reserved tokens and fits the text and tokenizer."""
 
+import pickle
 from collections import Counter
 
 import numpy as np
 import pytest
 import sentencepiece
 
+from albert_tf.storage import as_path
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus import vocabulary
 from data_prep.corpus.reader import (
@@ -237,3 +239,23 @@ def test_the_vocab_file_lists_pieces_and_scores_like_the_released_one(
     assert (tmp_path / "copy.model").read_bytes() == content
     expected = released.with_suffix(".vocab").read_bytes()
     assert (tmp_path / "copy.vocab").read_bytes() == expected
+
+
+def test_a_vocabulary_goes_to_a_bucket_and_is_read_from_it(bucket, tmp_path):
+    model = train(made_up_text(300))[0].model
+    for folder in (bucket, tmp_path):
+        vocabulary.check_model_prefix(f"{folder}/new/v")
+        vocabulary.write_vocabulary(model, f"{folder}/new/v")
+    for suffix in (".model", ".vocab"):
+        stored = as_path(f"{bucket}/new/v{suffix}").read_bytes()
+        assert stored == (tmp_path / "new" / f"v{suffix}").read_bytes()
+    stored = AlbertTokenizer.from_file(f"{bucket}/new/v.model")
+    assert stored.encode("a text") == AlbertTokenizer(
+        tmp_path / "new" / "v.model"
+    ).encode("a text")
+    assert pickle.loads(pickle.dumps(stored)).metadata() == stored.metadata()
+    for prefix in (f"{bucket}/new/", "s3://bucket"):
+        with pytest.raises(ValueError, match="must end in a file name"):
+            vocabulary.check_model_prefix(prefix)
+    with pytest.raises(FileNotFoundError, match=f"no vocabulary file {bucket}/none"):
+        AlbertTokenizer(f"{bucket}/none.model")

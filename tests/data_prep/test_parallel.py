@@ -1,7 +1,6 @@
 """Workers carry calls out, hand errors over, and die with their parent."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from data_prep.parallel import Call, Workers
+from helpers.calls import die, run_all
 from helpers.paths import ROOT
 
 
@@ -19,20 +19,6 @@ def multiply(shared, value):
 
 def fail(shared, error):
     raise error
-
-
-def die(shared):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def run_all(workers, calls):
-    results = {}
-    waiting = iter(calls)
-    workers.run(
-        lambda: next(waiting, None),
-        lambda call, result: results.update({call.note: result}),
-    )
-    return results
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -73,6 +59,24 @@ def test_errors_of_calls_are_raised(count, error):
         Workers(count) as workers,
     ):
         run_all(workers, [Call(fail, (error,))] * 3)
+
+
+class StorageError(Exception):
+    """An error of a library that reaches buckets: no OSError, and not to be pickled."""
+
+    __module__ = "gcsfs.retry"
+
+    def __init__(self, code, text):
+        super().__init__(f"{code}: {text}")
+
+
+def break_connection(shared):
+    raise StorageError(403, "no permission")
+
+
+def test_errors_of_storage_libraries_become_those_of_files():
+    with pytest.raises(OSError, match=r"^403: no permission$"), Workers(2) as workers:
+        run_all(workers, [Call(break_connection, ())])
 
 
 def test_other_errors_tell_where_they_come_from():

@@ -89,6 +89,7 @@ def test_all_rows_are_measured_and_missing_runtimes_named(
         ("--peers=torch,jax", "--peers are of tflite, onnxruntime, openvino, torch. "),
         ("--clients=4,0", "Received 4,0."),
         ("--clients=four", "Received four."),
+        ("--precision=float16", "float16 is for GPUs: pass --precision=float32 or bf"),
         ("--config_override=max_position_embeddings=127", "128 tokens, the model "),
         (
             "--config_override=vocab_size=26",

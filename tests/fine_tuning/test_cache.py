@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from albert_tf import files, locks
+from albert_tf import files, locks, partial_files
 from albert_tf.records.features import classifier_features
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import sidecar_path
@@ -145,7 +145,7 @@ def test_of_two_runs_with_one_cache_one_makes_the_rows(tmp_path, tokenizer):
 def test_runs_on_disks_without_locks_leave_whole_rows(tmp_path, tokenizer, monkeypatch):
     """A second run makes the same rows while the first one does."""
     monkeypatch.setattr(locks, "try_lock", lambda _: None)
-    monkeypatch.setattr(files, "try_lock", lambda _: None)
+    monkeypatch.setattr(partial_files, "try_lock", lambda _: None)
     file, sets = tmp_path / "data.tsv", []
     file.write_text("a")
 

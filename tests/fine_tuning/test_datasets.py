@@ -5,11 +5,14 @@ import json
 
 import pytest
 
+from albert_tf.files import sha256
 from albert_tf.records.reader import read_rows
+from albert_tf.storage import as_path
 from albert_tf.task_config import Classification, MultipleChoice, Regression, Squad
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import datasets
 from data_prep.fine_tuning.tables import Columns
+from helpers.bucket_files import files_of, upload
 from helpers.fine_tuning_toys import texts, write_table, write_vocabulary
 from helpers.questions import question, write_squad
 
@@ -214,3 +217,92 @@ def test_race_may_be_in_a_folder_of_that_name(tmp_path):
         "train": tmp_path / "train",
         "dev": tmp_path / "RACE" / "dev",
     }
+
+
+# Buckets.
+
+
+def write_all(folder):
+    """The files of every task below a folder."""
+    write_mnli(folder / "glue" / "m_n_l_i")
+    (folder / "glue" / "diagnostic").mkdir()
+    line = "index\tsentence1\tsentence2\n9\tworda\tlovely\n"
+    (folder / "glue" / "diagnostic" / "diagnostic.tsv").write_text(line)
+    write_table(folder / "train.tsv", 7, 1)
+    (folder / "dev.csv").write_text('text,label\n"lovely\n, worda",good\nawful,bad\n')
+    (folder / "new.jsonl").write_text('{"text": "wordc"}\n{"text": "awful"}\n')
+    paragraph = (TEXT, [question("a", "worda", [("awful", 13)])])
+    write_squad(folder / "squad.json", [paragraph])
+    passage = {
+        "article": TEXT,
+        "questions": ["worda"],
+        "options": [["lovely", "awful"]],
+    }
+    for level, answer in (("middle", "A"), ("high", "B")):
+        for number in (2, 10):
+            path = folder / "race" / "RACE" / "train" / level / f"{number}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            value = passage | {"answers": [answer], "id": f"{level}{number}.txt"}
+            path.write_text(json.dumps(value))
+
+
+def read_all(folder, cache_dir, tokenizer):
+    """The rows of every task, by name."""
+    options = {"max_seq_length": 17, "cache_dir": cache_dir}
+    splits = ("train", "dev", "test")
+    tables = {
+        name: f"{folder}/{file}"
+        for name, file in [("train", "train.tsv"), ("dev", "dev.csv")]
+    }
+    mnli = datasets.glue("mnli", f"{folder}/glue", tokenizer, splits, **options)
+    table = datasets.table(tables, tokenizer, **options)
+    predicted = datasets.table_of_task(
+        {"new": f"{folder}/new.jsonl"},
+        tokenizer,
+        table.task_config,
+        cache_dir=cache_dir,
+    )
+    squad = datasets.squad(
+        {"dev": f"{folder}/squad.json"}, tokenizer, cache_dir=cache_dir
+    )
+    race = datasets.race(
+        datasets.race_files(f"{folder}/race", ["train"]), tokenizer, cache_dir=cache_dir
+    )
+    return {
+        **{f"mnli-{name}": rows for name, rows in {**mnli.dev, **mnli.test}.items()},
+        **{"train": table.train, "dev": table.dev["dev"], "new": predicted.test["new"]},
+        **{"squad": squad.dev["dev"], "race": race.train},
+    }
+
+
+def test_files_and_rows_in_a_bucket_are_those_of_a_disk(bucket, tmp_path, tokenizer):
+    write_all(tmp_path / "data")
+    local = read_all(tmp_path / "data", tmp_path / "cache", tokenizer)
+    assert {"mnli-dev", "mnli-AX", "mnli-MNLI-mm"} <= local.keys()
+    upload(tmp_path / "data", f"{bucket}/data")
+    stored = read_all(f"{bucket}/data", f"{bucket}/cache", tokenizer)
+    for name, rows in local.items():
+        assert stored[name].sha256 == rows.sha256
+        [path], [one] = rows.paths, stored[name].paths
+        assert one.startswith(f"{bucket}/cache/") and sha256(one) == sha256(path)
+        assert labels(stored[name]) == labels(rows) if name != "squad" else True
+    kept = files_of(f"{bucket}/cache").keys()
+    assert kept == {path.name for path in (tmp_path / "cache").iterdir()}
+    # They are made once, and local files may be beside a bucket's cache.
+    as_path(f"{bucket}/data/train.tsv").unlink()
+    again = read_all(tmp_path / "data", f"{bucket}/cache", tokenizer)
+    assert again == stored and files_of(f"{bucket}/cache").keys() == kept
+
+
+def test_files_that_a_bucket_does_not_have_are_named(bucket, tokenizer):
+    with pytest.raises(FileNotFoundError, match=rf"{bucket}/g holds neither MNLI/ nor"):
+        datasets.glue("mnli", f"{bucket}/g", tokenizer)
+    with pytest.raises(FileNotFoundError, match=rf"no file {bucket}/a\.csv: check"):
+        datasets.table({"train": f"{bucket}/a.csv"}, tokenizer)
+    with pytest.raises(FileNotFoundError, match=rf"no SQuAD file {bucket}/a\.json"):
+        datasets.squad({"dev": f"{bucket}/a.json"}, tokenizer)
+    files = datasets.race_files(f"{bucket}/race", ["dev"])
+    with pytest.raises(
+        FileNotFoundError, match=rf"no file {bucket}/race/dev: --data_d"
+    ):
+        datasets.race(files, tokenizer)

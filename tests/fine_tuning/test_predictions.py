@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from albert_tf.storage import as_path
 from albert_tf.task_config import Classification, MultipleChoice, Regression, Squad
 from data_prep.fine_tuning import predictions
 
@@ -65,3 +66,16 @@ def test_labels_and_values_are_written_too(tmp_path):
     assert answers.read_text() == "index\tprediction\n7\t5.000\n"
     with pytest.raises(ValueError, match="Received those of squad_v1"):
         predictions.write_predictions(predicted, Squad(False), table, answers)
+
+
+def test_predictions_go_to_a_bucket(bucket):
+    table, answers = as_path(f"{bucket}/a/table.tsv"), as_path(f"{bucket}/answers.tsv")
+    values = {"index": np.array(["7"]), "values": np.array([7.5])}
+    task_config = Regression("sts-b", (0.0, 5.0))
+    predictions.check_outputs(task_config, table, answers)
+    predictions.write_predictions(values, task_config, table, answers)
+    assert table.read_text() == "value\n7.5\n"
+    assert answers.read_text() == "index\tprediction\n7\t5.000\n"
+    answers.write_text('{"something": "else"}')
+    with pytest.raises(FileExistsError, match="holds something else"):
+        predictions.check_outputs(task_config, table, answers)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import traceback
 
-from absl import flags, logging
+from absl import app, flags, logging
 
 from helpers.paths import SCRIPTS
 
@@ -79,6 +79,8 @@ def assert_one_line(result, code, *parts):
 @contextlib.contextmanager
 def _fresh_command_line(command):
     """Gives a script its arguments and no flags of scripts before it."""
+    # absl reads flags such as --only_check_args in the first run of a process alone.
+    app._run_init.done = app._register_and_parse_flags_with_usage.done = False
     arguments, verbosity = sys.argv, logging.get_verbosity()
     known = set(flags.FLAGS)
     sys.argv = command

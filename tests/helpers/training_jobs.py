@@ -5,8 +5,10 @@ import math
 import os
 import signal
 
+import numpy as np
 import tensorflow as tf
 
+from albert_tf import storage
 from albert_tf.checkpoints import tensorflow_files
 from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.tasks.pretraining import PRETRAINING
@@ -17,7 +19,14 @@ from helpers.tiny import tiny_config
 
 def make_job(rows, output_dir, steps=12, **changes):
     """A small pretraining job; `changes` replace fields of job or configurations."""
-    optimizer = {"learning_rate": 0.02, "num_train_steps": steps, "num_warmup_steps": 3}
+    optimizer = {
+        "learning_rate": 0.02,
+        "num_train_steps": steps,
+        "num_warmup_steps": 3,
+        "end_learning_rate": 0.0,
+        "lr_schedule": "polynomial",
+        "num_decay_steps": 0,
+    }
     train = {
         "train_batch_size": 4,
         "eval_batch_size": 4,
@@ -28,6 +37,7 @@ def make_job(rows, output_dir, steps=12, **changes):
         "jit_compile": False,
         "precision": "float32",
         "eval_steps": 0,
+        "keep_checkpoint_max": 5,
         "max_train_hours": 0.0,
         "max_eval_steps": 0,
         "random_seed": 12345,
@@ -51,9 +61,20 @@ def two_devices():
 
 
 def weights(output_dir):
-    reader = tf.train.load_checkpoint(tensorflow_files.find_checkpoint(output_dir))
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names if name[0] != "_"}
+    prefix = tensorflow_files.find_checkpoint(output_dir)
+    with storage.local_checkpoint(prefix) as local:
+        reader = tf.train.load_checkpoint(local)
+        names = reader.get_variable_to_shape_map()
+        return {name: reader.get_tensor(name) for name in names if name[0] != "_"}
+
+
+def assert_equal_weights(found, expected):
+    """Compares what `weights` returns, bit by bit, but for the run's history."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        # How long it took, and how often it was saved.
+        is_history = name.startswith(("train_seconds", "save_counter"))
+        assert is_history or np.array_equal(value, found[name]), name
 
 
 def train_until(job, step, strategy=None, curve=None):

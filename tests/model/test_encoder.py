@@ -10,6 +10,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks import losses as tasks_losses
 from helpers.references import REFERENCES, Case
+from helpers.tiny import tiny_config
 
 
 @pytest.fixture(scope="module", params=REFERENCES)
@@ -210,3 +211,124 @@ def test_a_graph_drops_and_learns_as_eager_code_does():
     np.testing.assert_allclose(graph, eager, rtol=1e-5)
     for one, other in zip(slopes, eager_slopes, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+def loss_and_gradients(model, batch, xla=False, varying=False):
+    """Of the pooled output and all tokens, with dropout's seed fixed."""
+
+    def compute(batch):
+        with tf.GradientTape() as tape:
+            outputs = model(batch, training=True, dropout_seed=tf.constant([3, 5]))
+            visible = tf.cast(batch["input_mask"], tf.float32)[..., tf.newaxis]
+            loss = tf.reduce_sum(outputs["pooled_output"] ** 2) + tf.reduce_sum(
+                (outputs["sequence_output"] * visible) ** 3
+            )
+        gradients = tape.gradient(loss, model.trainable_variables)
+        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    signature = None
+    if varying:
+        signature = [{name: tf.TensorSpec([None, None], tf.int32) for name in batch}]
+    return tf.function(
+        compute, jit_compile=xla, input_signature=signature, autograph=False
+    )(batch)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rematerialize"),
+    [
+        ({}, "none"),
+        ({}, "attention"),
+        ({}, "block"),
+        ({"attention_groups": 2, "num_hidden_layers": 4}, "none"),
+        ({"hidden_act": "relu"}, "none"),
+    ],
+)
+def test_training_forms_agree(changes, rematerialize):
+    """Rows of tokens alone, all rows of a fixed shape, and what XLA compiles."""
+    config = tiny_config(initializer_range=0.3, **changes)
+    model = AlbertEncoder(config, seed=5, rematerialize=rematerialize)
+    rng = np.random.default_rng(2)
+    mask = (np.arange(9) < np.array([[9], [2], [5]])).astype(np.int32)
+    batch = {
+        "input_ids": rng.integers(5, 29, mask.shape),
+        "segment_ids": rng.integers(0, 2, mask.shape),
+        "input_mask": mask,
+    }
+    batch = {name: tf.constant(values, tf.int32) for name, values in batch.items()}
+    expected_loss, expected = loss_and_gradients(model, batch, xla=True)
+    # Of the largest: those of key biases are rounding alone.
+    bound = 1e-5 * max(abs(gradient).numpy().max() for gradient in expected)
+    for varying in (False, True):
+        loss, gradients = loss_and_gradients(model, batch, varying=varying)
+        np.testing.assert_allclose(loss, expected_loss, rtol=1e-5)
+        for found, one in zip(gradients, expected, strict=True):
+            np.testing.assert_allclose(found, one, rtol=1e-4, atol=bound)
+
+
+def test_rows_without_padding_drop_the_same_in_both_training_forms():
+    config = tiny_config(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
+    model = AlbertEncoder(config, seed=5)
+    ids = tf.constant(np.random.default_rng(2).integers(5, 29, [3, 7]), tf.int32)
+    batch = {
+        "input_ids": ids,
+        "segment_ids": tf.zeros_like(ids),
+        "input_mask": tf.ones_like(ids),
+    }
+    losses = [
+        float(loss_and_gradients(model, batch, varying=varying)[0])
+        for varying in (False, True)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_a_row_of_padding_alone_has_the_gradient_of_its_output():
+    """The shapes are unknown, so that its only token is computed."""
+    model = AlbertEncoder(tiny_config(initializer_range=0.3), seed=5)
+    kernel = model.blocks[0][0].attention.value.kernel
+    ids = tf.constant(np.random.default_rng(2).integers(5, 29, [2, 9]), tf.int32)
+    mask = tf.constant([[1] * 9, [0] * 9], tf.int32)
+    batch = {"input_ids": ids, "input_mask": mask, "segment_ids": tf.zeros_like(ids)}
+    spec = {name: tf.TensorSpec([None, None], tf.int32) for name in batch}
+
+    @tf.function(input_signature=[spec], autograph=False)
+    def loss_and_gradient(batch):
+        with tf.GradientTape() as tape:
+            outputs = model(batch, training=True, dropout_seed=tf.constant([3, 5]))
+            loss = tf.reduce_sum(outputs["pooled_output"][1] ** 3)
+        return loss, tape.gradient(loss, kernel)
+
+    start, (_, gradient) = kernel.numpy(), loss_and_gradient(batch)
+    direction = gradient / tf.norm(gradient)
+    losses = []
+    for step in (1e-2, -1e-2):
+        kernel.assign(start + step * direction)
+        losses.append(float(loss_and_gradient(batch)[0]))
+    slope = (losses[0] - losses[1]) / 2e-2
+    assert slope == pytest.approx(float(tf.norm(gradient)), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("training", "skips_padding", "expected"),
+    [
+        (False, False, [True] * 4),
+        (False, True, [False] * 4),
+        (True, False, [True] + [False] * 3),
+    ],
+)
+def test_gradients_with_respect_to_outputs(training, skips_padding, expected):
+    """Of the embeddings and of three layers."""
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=3), seed=5)
+    encoder.skips_padding = skips_padding
+    ids = tf.constant(np.random.default_rng(2).integers(5, 29, [2, 6]), tf.int32)
+    mask = tf.constant([[1] * 6, [1] * 4 + [0] * 2], tf.int32)
+    batch = {"input_ids": ids, "input_mask": mask, "segment_ids": tf.zeros_like(ids)}
+    with tf.GradientTape() as tape:
+        outputs = encoder(batch, training=training)
+        loss = tf.reduce_sum(outputs["pooled_output"] ** 2)
+    tensors = [outputs["embedding_output"], *outputs["encoder_outputs"]]
+    found = tape.gradient(loss, tensors)
+    assert [gradient is not None for gradient in found] == expected
+    assert all(
+        tf.reduce_any(gradient != 0) for gradient in found if gradient is not None
+    )

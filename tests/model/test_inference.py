@@ -8,7 +8,6 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.inference import TokenRows
 from helpers.tiny import tiny_config
 
 LENGTHS = (7, 1, 4)
@@ -81,20 +80,6 @@ def test_a_row_without_a_visible_token_depends_on_no_other_row():
     together = model(batch)["pooled_output"][1]
     alone = model({name: values[1:2] for name, values in batch.items()})
     np.testing.assert_allclose(together, alone["pooled_output"][0], atol=1e-6)
-
-
-def test_token_rows_are_the_places_of_tokens_in_order():
-    mask = tf.constant([[1, 1, 0, 1], [0, 0, 1, 0]])
-    tokens = TokenRows.of(mask, tf.zeros([2, 1, 1, 4]))
-    # The first position of a row is computed, whatever its mask.
-    assert tokens.positions.numpy().tolist() == [0, 1, 3, 4, 6]
-    assert tokens.rows.numpy().tolist() == [[0, 1, 1, 2], [3, 3, 4, 4]]
-    values = tf.reshape(tf.range(10.0), [5, 2])
-    padded = tokens.pad(values).numpy()
-    assert padded.shape == (2, 4, 2)
-    assert not padded[0, 2].any() and not padded[1, [1, 3]].any()
-    np.testing.assert_array_equal(tokens.collect(padded.reshape(8, 2)), values)
-    np.testing.assert_array_equal(tokens.spread(values)[1, 3], values[4])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from albert_tf.config import OptimizerConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.heads import (
     ClassificationModel,
@@ -13,6 +14,7 @@ from albert_tf.model.heads import (
 )
 from albert_tf.model.precision import policy_scope
 from albert_tf.model.span_heads import AnswerableSpanModel, SpanModel
+from albert_tf.training.optimization import create_optimizer
 from helpers.tiny import VOCAB_SIZE, tiny_config
 
 ROWS, LENGTH = 6, 7
@@ -175,3 +177,17 @@ def test_a_model_with_a_head_learns_and_is_saved_as_a_saved_model(tmp_path):
         again.predict(batch, verbose=0)["logits"],
         model.predict(batch, verbose=0)["logits"],
     )
+
+
+@pytest.mark.parametrize("keras_norm", [None, 1e-9])
+def test_fit_clips_by_the_norm_that_keras_has(keras_norm):
+    optimizer = create_optimizer(
+        OptimizerConfig("adamw", 1e-3, num_warmup_steps=0, clip_norm=1e-9)
+    )
+    optimizer.global_clipnorm = keras_norm
+    model = tf_keras.Sequential([tf_keras.layers.Dense(3, input_shape=(4,))])
+    model.compile(optimizer, "mse", run_eagerly=True)
+    before = model.get_weights()[1]
+    model.fit(np.ones([5, 4]), np.full([5, 3], 9.0), batch_size=5, verbose=0)
+    moved = np.abs(model.get_weights()[1] - before).max()
+    assert moved < 1e-4 if keras_norm else moved > 1e-3

@@ -114,6 +114,8 @@ def test_damage_and_loss_are_found(tmp_path):
     assert "row 1 is damaged" in problem.text
     metadata = read_metadata(path)
     sidecar = {**metadata, "features": {}, "bytes": sum(map(len, frames[:2]))}
+    # Without an index, as earlier releases wrote them.
+    sidecar["format_version"] = 1
     sidecar["rows"] = 3
     sidecar["features"] = {n: vars(f) for n, f in metadata["features"].items()}
     content[place] ^= 16

@@ -25,6 +25,8 @@ def test_output_folders_are_made_and_a_folder_is_no_output(tmp_path):
     assert (tmp_path / "y").is_dir()
     with pytest.raises(ValueError, match="is a folder"):
         expand_outputs(str(tmp_path))
+    with pytest.raises(ValueError, match="new/ is a folder: name a file"):
+        expand_outputs(f"{tmp_path}/new/")
     with pytest.raises(OSError, match="file/a cannot be made or written"):
         (tmp_path / "file").write_text("")
         expand_outputs(str(tmp_path / "file" / "a" / "b"))

@@ -118,15 +118,6 @@ def test_order_does_not_depend_on_the_seed_of_the_program(record_set):
     assert drawn[0] == drawn[2] != drawn[1]
 
 
-def test_files_are_read_side_by_side(record_set, rows_in_order, monkeypatch):
-    """A large set is shuffled within a window, which must not be one file's rows."""
-    monkeypatch.setattr(batches, "_SHUFFLE_ROWS", 1)
-    files = np.repeat(np.arange(len(ROWS_PER_FILE)), ROWS_PER_FILE)
-    file_of = dict(zip(map(key, rows_in_order), files, strict=True))
-    (batch,) = training(record_set, 3, 1)
-    assert {file_of[row] for row in keys([batch])} == {0, 1, 2}
-
-
 @pytest.mark.parametrize(
     ("batch_size", "first_step"),
     [
@@ -138,12 +129,7 @@ def test_files_are_read_side_by_side(record_set, rows_in_order, monkeypatch):
         pytest.param(40, 1, id="batches of several epochs"),
     ],
 )
-def test_a_resumed_stream_continues_the_first_one(
-    batch_size, first_step, record_set, monkeypatch
-):
-    # Fewer than there are, as in any large set.
-    monkeypatch.setattr(batches, "_SHUFFLE_ROWS", 5)
-    monkeypatch.setattr(batches, "_FILES_AT_ONCE", 2)
+def test_a_resumed_stream_continues_the_first_one(batch_size, first_step, record_set):
     whole = training(record_set, batch_size, first_step + 6)
     resumed = training(record_set, batch_size, 6, first_step=first_step)
     assert_equal_batches(resumed, whole[first_step:])

@@ -44,9 +44,12 @@ def context(replicas=1, workers=1, worker=0):
     return tf.distribute.InputContext(workers, worker, replicas)
 
 
-def training(rows, size, steps, seed=1, first=0, where=None, multiple=8):
-    where = where or context()
-    dataset = batches.training_batches(rows, size, seed, first, where, multiple)
+def training(
+    rows, size, steps, seed=1, first=0, where=None, multiple=8, batching="length"
+):
+    dataset = batches.training_batches(
+        rows, size, seed, first, where or context(), multiple, batching
+    )
     return [{n: v.numpy() for n, v in b.items()} for b in dataset.take(steps)]
 
 
@@ -92,6 +95,20 @@ def test_a_resumed_run_goes_on_where_it_was(rows):
     for first in (1, 8, 9, 25):
         rest = training(rows, 6, 40 - first, first=first)
         assert seen(rest).tolist() == seen(whole[first:]).tolist()
+
+
+def test_random_batches_have_lengths_as_rows_drawn_at_random(rows, lengths):
+    size, steps = 4, 13 * 40
+    found = training(rows, size, steps, batching="random")
+    deviations = {
+        "random": np.array(lengths)[seen(found)].reshape(steps, size).mean(1).std(),
+        "expected": np.std(lengths) / np.sqrt(size),
+    }
+    assert deviations["random"] == pytest.approx(deviations["expected"], rel=0.15)
+    counts = np.bincount(seen(found), minlength=53)
+    assert counts.max() - counts.min() <= 1
+    rest = training(rows, size, 9, first=17, batching="random")
+    assert seen(rest).tolist() == seen(found[17:26]).tolist()
 
 
 def test_a_batch_has_rows_of_about_one_length(rows, lengths):

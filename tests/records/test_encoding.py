@@ -90,12 +90,21 @@ def test_a_record_that_claims_more_than_its_file_has_is_found(claim, first, tmp_
     before = b"" if first else encoding.frame_examples([b"a row", b"another"])
     path = tmp_path / "rows"
     path.write_bytes(before + head + encoding._checksum(head) + b"x" * 30)
-    assert encoding.find_bad_length(path) == len(before)
+    assert encoding.index_frames(path).cut_off == len(before)
     assert encoding.find_damage(path) == len(before)
 
 
-def test_whole_files_have_no_bad_length(tmp_path):
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 130])
+def test_an_index_has_the_places_of_every_64th_row(count, tmp_path):
+    rng = np.random.default_rng(count)
+    frames = [encoding.frame_examples([bytes(n)]) for n in rng.integers(0, 99, count)]
     path = tmp_path / "rows"
-    for examples in ([], [b""], [b"one", b"", b"x" * 3000]):
-        path.write_bytes(encoding.frame_examples(examples))
-        assert encoding.find_bad_length(path) is None
+    path.write_bytes(b"".join(frames))
+    rows, offsets, cut_off = encoding.index_frames(path)
+    places = np.cumsum([0, *map(len, frames)])[:-1]
+    assert rows == count and cut_off is None
+    assert offsets.tolist() == places[::64].tolist()
+    for place in offsets.tolist():
+        assert encoding.has_record_at(path, place)
+        assert not encoding.has_record_at(path, place + 1)
+    assert not encoding.has_record_at(path, path.stat().st_size)

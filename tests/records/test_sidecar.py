@@ -1,5 +1,7 @@
 """Sidecars are checked when they are read, and record files found by their names."""
 
+import dataclasses
+import hashlib
 import json
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from albert_tf.records.sidecar import (
 )
 from albert_tf.records.writer import write_records
 from helpers import tiny
+from helpers.numbered import change_sidecar
 
 FEATURES = pretraining_features(tiny.MAX_SEQ_LENGTH, tiny.MAX_PREDICTIONS)
 
@@ -37,6 +40,11 @@ def test_a_file_without_its_sidecar_and_the_reverse_are_refused(lost, tmp_path):
     (tmp_path / lost).unlink()
     with pytest.raises(FileNotFoundError, match=f"{lost} is missing"):
         read_record_set([str(path)], {})
+
+
+def test_a_folder_is_no_file_of_records(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder: name the record files"):
+        read_record_set(expand_paths(str(tmp_path)), {})
 
 
 @pytest.mark.parametrize(
@@ -259,6 +267,53 @@ def test_the_digest_tells_rows_apart_wherever_they_are(tmp_path):
     one = digest("one", text_sha256="a", statistics={"words": 3})
     assert one == digest("other", text_sha256="a", statistics={"words": 4})
     assert one != digest("third", text_sha256="b")
+
+
+def test_rows_that_are_made_again_are_the_same_in_all_versions(tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 70)
+    digest = read_record_set([path], {}).sha256
+    change_sidecar(path, format_version=1, index=None)
+    assert read_record_set([path], {}).sha256 == digest
+    # As earlier releases computed it, so that their runs go on.
+    values = {**read_metadata(path), "format_version": 1}
+    text = json.dumps([values], sort_keys=True, default=dataclasses.asdict)
+    assert digest == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        None,
+        [0, 6000],
+        {"offsets": [0, 6000]},
+        {"every": 32, "offsets": [0, 6000]},
+        {"every": 64, "offsets": [0]},
+        {"every": 64, "offsets": [0, 6000, 7000]},
+        {"every": 64, "offsets": [6000, 0]},
+        {"every": 64, "offsets": [0, 0]},
+        {"every": 64, "offsets": [12, 6000]},
+        {"every": 64, "offsets": [0, -6000]},
+        {"every": 64, "offsets": [0, 2**63]},
+        {"every": 64, "offsets": [0, "6000"]},
+        {"every": 64, "offsets": [0, 6000.5]},
+        {"every": 64, "offsets": 6000},
+    ],
+)
+def test_an_index_that_no_file_has_is_refused_in_one_line(index, tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 70)
+    change_sidecar(path, index=index)
+    with pytest.raises(ValueError, match="is not a record sidecar") as caught:
+        read_record_set([path], {})
+    text = str(caught.value)
+    assert str(sidecar_path(path)) in text and "\n" not in text and len(text) < 400
+
+
+def test_an_index_that_ends_after_its_file_is_refused(tmp_path):
+    path = tiny.write_rows(tmp_path / "rows", 70)
+    end = path.stat().st_size - 15
+    change_sidecar(path, index={"every": 64, "offsets": [0, end]})
+    with pytest.raises(ValueError, match=f"{path}.json has an index that does not fit"):
+        read_metadata(path)
 
 
 def test_a_path_that_is_not_utf8_is_refused(tmp_path):

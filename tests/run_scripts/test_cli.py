@@ -1,5 +1,7 @@
 """Scripts as a person runs them: exit codes and one-line errors."""
 
+import os
+
 import pytest
 import sentencepiece
 
@@ -34,6 +36,16 @@ PRETRAINING_ERRORS = {
     ),
     "not a number": (["--learning_rate=fast"], 2, ["fast"]),
     "unknown optimizer": (["--optimizer=lamp"], 2, ["lamp"]),
+    "unknown precision": (
+        ["--precision=float64"],
+        2,
+        ["float64", "<float32|bfloat16|float16>"],
+    ),
+    "precision of GPUs": (
+        ["--tpu=local", "--precision=float16"],
+        2,
+        ["TPUs multiply in", "Received float16: pass --precision=bfloat16"],
+    ),
     "stray word": (["train"], 2, ["train"]),
     "value of a negated flag": (["--nodo_train=true"], 2, ["--nodo_train=true"]),
     "nothing to do": (["--nodo_train"], 2, ["--do_eval"]),
@@ -71,7 +83,7 @@ PRETRAINING_ERRORS = {
     "other groups": (["--config_override=ffn_groups=8"], 1, ["8 and 4"]),
     "no such key": (["--config_override=ffn=2"], 1, ["ffn_groups"]),
     "bad seed": (["--num_train_steps=0"], 1, ["num_train_steps"]),
-    "bucket": (["--input_file=gs://b/rows"], 2, ["--input_file: gs://b/rows is not"]),
+    "bucket": (["--input_file=hdfs://b/rows"], 2, ["--input_file: hdfs://b/rows is"]),
     "start in the output": (
         ["--init_checkpoint=out", "--output_dir=out"],
         2,
@@ -212,6 +224,11 @@ EXPORT_ERRORS = {
         1,
         ["ONNX file are float32", "leave out --precision"],
     ),
+    "no ONNX in float16": (
+        ["--onnx=toy.onnx", "--precision=float16"],
+        1,
+        ["ONNX file are float32", "Received float16: leave out --precision"],
+    ),
     "no vocabulary": (["--text_signature"], 1, ["holds no vocabulary"]),
     "other shape": (
         ["--albert_config_file=tiny.json"],
@@ -231,3 +248,9 @@ def test_export_says_what_is_wrong_in_one_line(case, files, reference):
     result = run_script("export_saved_model.py", *arguments, cwd=files)
     assert_one_line(result, code, *parts)
     assert set(files.iterdir()) == before
+
+
+def test_tensorflow_reads_little_ahead_of_each_open_file_of_a_bucket(files):
+    run_script("inspect_records.py", files / "rows.tfrecord", cwd=files)
+    # Of 256 lanes.
+    assert 256 * int(os.environ["GCS_READ_CACHE_BLOCK_SIZE_MB"]) <= 1024

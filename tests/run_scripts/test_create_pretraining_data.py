@@ -13,6 +13,7 @@ import pytest
 
 from albert_tf.files import sha256
 from data_prep.parallel import default_count
+from helpers import scripts
 from helpers.paths import ROOT
 from helpers.scripts import succeed
 
@@ -154,6 +155,28 @@ def test_no_more_workers_than_processors_are_started(tmp_path, spm_model_file, c
         f"--num_workers={count + 300}: this process may use {count} processors, so "
         f"{count} processes are started." in caplog.text
     )
+
+
+def test_a_scheduler_is_instead_of_processes_and_must_answer(
+    tmp_path, spm_model_file, monkeypatch
+):
+    monkeypatch.setattr("data_prep.cluster._SECONDS_TO_CONNECT", 0.2)
+    (tmp_path / "text.txt").write_text("one two\n")
+    arguments = [
+        f"--input_file={tmp_path}/text.txt",
+        f"--spm_model_file={spm_model_file}",
+        f"--output_file={tmp_path}/rows.tfrecord",
+        "--scheduler=tcp://127.0.0.1:9",
+    ]
+
+    def run(*more):
+        script = "create_pretraining_data.py"
+        return scripts.run_script(script, *arguments, *more, cwd=tmp_path)
+
+    scripts.assert_one_line(run(), 1, "No Dask scheduler answers at 'tcp://127.0.0.1:9")
+    scripts.assert_one_line(run("--dry_run"), 1, "No Dask scheduler answers")
+    scripts.assert_one_line(run("--num_workers=2"), 2, "give one of them")
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
 def test_a_line_of_50_mb_is_read(spm_model_file, tmp_path):

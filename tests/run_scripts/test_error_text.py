@@ -1,11 +1,18 @@
 """The line about an error is never empty, never long, and says what was being done."""
 
+import errno
 import itertools
 
+import aiohttp
+import botocore.exceptions
+import gcsfs.retry
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from albert_tf.files import json_bytes, parse_json, read_json
+from albert_tf.storage import as_path
 from flags import error_text
+from helpers.bucket_files import new_bucket
 from helpers.scripts import run_script
 
 
@@ -86,3 +93,52 @@ def test_an_argument_that_is_not_utf8_is_refused_by_every_script(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("ERROR: Arguments must be UTF-8. Received '--model=m")
     assert r"\udcff" in done.stderr
+
+
+REFUSED = {"Error": {"Code": "NoSuchBucket", "Message": "no bucket"}}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        botocore.exceptions.ClientError(REFUSED, "GetObject"),
+        gcsfs.retry.HttpError({"code": 401, "message": "no bucket"}),
+        aiohttp.ClientPayloadError("no bucket"),
+        FileNotFoundError("no bucket"),
+        PermissionError("no bucket"),
+        OSError(errno.EIO, "no bucket"),
+        ConnectionResetError("no bucket"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_of_a_storage_names_the_path_that_was_in_use(error, monkeypatch):
+    def fail(*_, **__):
+        raise error
+
+    path = as_path(new_bucket()) / "weights.json"
+    path.write_bytes(b"{}")
+    monkeypatch.setattr(MemoryFileSystem, "_open", fail)
+    line = described(read_json, path)
+    assert line.startswith(f"{path} cannot be reached ({type(error).__name__}: ")
+    assert "no bucket" in line
+    assert line.endswith("check the path, your permissions and the connection.")
+
+
+def test_an_error_of_a_storage_without_a_path_is_told_as_well():
+    line = error_text.describe(aiohttp.ClientPayloadError("cut off"))
+    assert line.startswith("A bucket cannot be reached (ClientPayloadError: cut off)")
+
+
+def test_errors_about_a_bucket_that_the_project_raises_stay_as_they_are():
+    path = as_path(new_bucket()) / "none"
+    assert described(read_json, path) == f"There is no file {path}: check the path."
+
+
+def test_a_full_disk_is_no_fault_of_a_bucket(monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = as_path(new_bucket()) / "weights.json"
+    path.write_bytes(b"{}")
+    monkeypatch.setattr(MemoryFileSystem, "_open", fail)
+    assert described(read_json, path).startswith("OSError in read_json (albert_tf/file")

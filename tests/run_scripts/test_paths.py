@@ -1,16 +1,14 @@
-"""No output is an input, replaces a file of another kind, or leaves the file system."""
+"""No output is an input, and paths of unknown schemes are refused."""
 
 import re
-import shutil
 
 import pytest
 from absl import app, flags
 
 from flags import paths
-from helpers.disks import full_disk
-from helpers.letters import made_up_text
+from helpers.bucket_files import new_bucket, upload
 from helpers.paths import SCRIPTS
-from helpers.scripts import assert_one_line, run_script, succeed
+from helpers.scripts import assert_one_line, run_script
 
 HELPED = sorted(
     path.name
@@ -22,7 +20,7 @@ HELPED = sorted(
 NOT_PATHS = {
     *("batch_sizes", "clients", "config_override", "extra_symbol", "gcp_project"),
     *("inputs", "label_column", "language", "model_name", "peers", "precisions"),
-    *("question",),
+    *("cores", "question", "scheduler"),
     *("rematerializations", "select_by", "server", "shard_range", "signature"),
     *("text_column", "text_pair_column", "topology", "tpu", "tpu_zone"),
 }
@@ -43,7 +41,7 @@ def flag_types(script, monkeypatch, tmp_path):
             found.pop(name, None)
 
     monkeypatch.setattr(app, "run", record)
-    kinds = ("data", "train", "classifier", "serving")
+    kinds = ("data", "input", "train", "classifier", "serving")
     for kind in kinds if script == "benchmark.py" else ("",):
         run_script(script, *[kind] * bool(kind), cwd=tmp_path)
     assert "output_dir" in found or found
@@ -66,9 +64,17 @@ def test_the_table_has_every_flag_once():
 
 @pytest.mark.parametrize("name", paths.PATH_FLAGS)
 def test_other_schemes_are_refused_in_every_flag(name):
-    for value in ("gs://bucket/x", ["a", "s3://b/x"]):
-        with pytest.raises(flags.Error, match=f"--{name}: .*://b.*mounted disk"):
+    for value in ("hdfs://bucket/x", ["a", "http://b/x"], "a,hdfs://b/x"):
+        with pytest.raises(flags.Error, match=f"--{name}: .*://b.*begins with none of"):
             paths.check_paths({name: value})
+
+
+def test_a_program_is_local_and_other_paths_may_be_of_buckets():
+    bucket = new_bucket()
+    with pytest.raises(flags.Error, match=r"--compiler_python: .* mounted disk"):
+        paths.check_paths({"compiler_python": f"{bucket}/python"})
+    for name in set(paths.PATH_FLAGS) - {"compiler_python"}:
+        paths.check_paths({name: f"{bucket}/x"})
 
 
 # -- inputs and outputs
@@ -190,6 +196,66 @@ def test_an_output_that_would_change_an_input_is_refused(case, folder):
     assert re.search("give another|name another", str(caught.value))
 
 
+# Cases that a bucket does not have.
+LINKS = ("a link", "linked", "a hard link", "start, linked", "export into")
+
+
+def in_bucket(values, bucket):
+    """The values with each path below a bucket."""
+
+    def moved(value):
+        return ",".join(
+            part if part in ("-", "") else f"{bucket}/{part}"
+            for part in value.split(",")
+        )
+
+    return {
+        name: value
+        if isinstance(value, bool) or name == "shard_range"
+        else [*map(moved, value)]
+        if isinstance(value, list)
+        else moved(value)
+        for name, value in values.items()
+    }
+
+
+@pytest.mark.parametrize("case", [name for name in REFUSED if name not in LINKS])
+def test_an_output_in_a_bucket_that_would_change_an_input_is_refused(case, folder):
+    values = REFUSED[case]
+    if "do_train" in values:
+        values = {"output_dir": "out", **values}
+    for link in ("other", "link.txt", "hard.txt"):
+        (folder / link).unlink()
+    bucket = upload(folder, new_bucket())
+    with pytest.raises(flags.Error, match=r"give another|name another") as caught:
+        paths.check_paths(in_bucket(values, bucket))
+    assert "\n" not in str(caught.value) and bucket in str(caught.value)
+
+
+@pytest.mark.parametrize("case", ALLOWED)
+def test_other_outputs_in_a_bucket_are_allowed(case, folder):
+    values = ALLOWED[case]
+    if "do_train" in values:
+        values = {"output_dir": "out", **values}
+    for link in ("other", "link.txt", "hard.txt"):
+        (folder / link).unlink()
+    (folder / "out/init/x").write_text("a bucket has no empty folders")
+    paths.check_paths(in_bucket(values, upload(folder, new_bucket())))
+
+
+def test_a_bucket_and_a_disk_are_never_one_place(folder):
+    bucket = upload(folder / "glue", f"{new_bucket()}{folder}/glue")
+    for values in (
+        {**DATA, "input_file": "a.txt", "output_file": f"{bucket}/a.txt"},
+        {**TRAIN, "data_dir": "glue", "output_dir": bucket},
+        {**TRAIN, "data_dir": bucket, "output_dir": "glue"},
+    ):
+        paths.check_paths(values)
+    twice = {"input_file": f"{bucket}/x/../a", "output_file": f"{bucket}//./a"}
+    with pytest.raises(flags.Error, match="would replace"):
+        paths.check_paths({**DATA, **twice})
+
+
 def test_a_message_names_the_flag_and_not_its_other_name(folder):
     done = run_script(
         "export_saved_model.py", "--model=D", "--export_dir=D", cwd=folder
@@ -206,147 +272,3 @@ def test_other_outputs_are_allowed(case, folder):
 
 
 # -- what scripts did to files of others
-
-
-@pytest.fixture(scope="module")
-def toys(tmp_path_factory):
-    """A text, its vocabulary and a model."""
-    folder = tmp_path_factory.mktemp("toys")
-    (folder / "text.txt").write_text("\n".join(made_up_text(150)), encoding="utf-8")
-    succeed(
-        "train_sentencepiece.py",
-        "--input_file=text.txt",
-        "--model_prefix=v",
-        "--vocab_size=80",
-        cwd=folder,
-    )
-    return folder
-
-
-@pytest.fixture
-def place(toys, tmp_path):
-    """A copy of the toys."""
-    shutil.copytree(toys, tmp_path, dirs_exist_ok=True)
-    return tmp_path
-
-
-def everything(folder):
-    """Name -> content, of all files below a folder."""
-    return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-def make(place, output, text="text.txt", vocabulary="v.model", *more):
-    return run_script(
-        "create_pretraining_data.py",
-        f"--input_file={text}",
-        f"--spm_model_file={vocabulary}",
-        f"--output_file={output}",
-        "--max_seq_length=32",
-        "--num_workers=1",
-        "--dupe_factor=1",
-        *more,
-        cwd=place,
-    )
-
-
-@pytest.mark.parametrize(
-    ("output", "words"),
-    [
-        ("text.txt", "would replace text.txt, an input (--input_file)"),
-        ("v.model", "would replace v.model, an input (--spm_model_file)"),
-        ("r/report.json", "end in .json hold JSON"),
-        ("report", "report.json is the name of the report"),
-        ("diary", "diary is there already"),
-        ("diary2", "diary2.json is there already"),
-        ("gs://bucket/rows", "--output_file: gs://bucket/rows is not a path"),
-    ],
-)
-def test_records_replace_nothing_else(output, words, place):
-    (place / "diary").write_text("Dear diary, it rains.")
-    (place / "diary2.json").write_text('{"dear": {"diary": 1}}')
-    before = everything(place)
-    assert_one_line(make(place, output), 2 if "--" in words else 1, words)
-    assert everything(place) == before
-    assert not (place / "gs:").exists()
-
-
-def test_a_report_of_others_is_kept(place):
-    (place / "report.json").write_text('{"title": "mine", "pages": 7}')
-    before = everything(place)
-    assert_one_line(make(place, "rows"), 1, "report.json is there already")
-    assert everything(place) == before
-
-
-def test_a_linked_work_folder_is_not_emptied(place):
-    (place / "home" / "inner").mkdir(parents=True)
-    (place / "home" / "gold").write_text("gold")
-    (place / "home" / "inner" / "s").write_text("s")
-    (place / "out").mkdir()
-    (place / "out" / ".x.work").symlink_to("../home")
-    before = everything(place)
-    assert_one_line(make(place, "out/x"), 1, ".x.work is there and was not made by")
-    (place / "out" / ".x.work").unlink()
-    (place / "home").rename(place / "out" / ".x.work")
-    assert_one_line(make(place, "out/x"), 1, ".x.work is there and was not made by")
-    after = everything(place)
-    assert sorted(after.values()) == sorted(before.values())
-
-
-def test_planted_links_of_partial_files_leave_their_target_alone(place):
-    (place / "gold").write_text("gold")
-    for name in (".rows.partial", ".rows.0123abcd.partial", ".u.model.partial"):
-        (place / name).symlink_to("gold")
-    assert make(place, "rows").returncode == 0
-    train_vocabulary(place, "u")
-    assert (place / "gold").read_text() == "gold"
-    assert (place / ".rows.0123abcd.partial").is_symlink()
-
-
-def train_vocabulary(place, prefix, text="text.txt"):
-    return run_script(
-        "train_sentencepiece.py",
-        f"--input_file={text}",
-        f"--model_prefix={prefix}",
-        "--vocab_size=80",
-        cwd=place,
-    )
-
-
-def test_a_vocabulary_replaces_vocabularies_only(place):
-    (place / "t.vocab").write_bytes((place / "text.txt").read_bytes())
-    (place / "w.vocab").write_text("a list of words\n")
-    (place / "m.model").write_bytes(b"weights of a plane")
-    before = everything(place)
-    done = train_vocabulary(place, "t", "t.vocab")
-    assert_one_line(done, 2, "--model_prefix would replace t.vocab, an input")
-    done = train_vocabulary(place, "w")
-    assert_one_line(done, 1, "w.vocab is there already")
-    done = train_vocabulary(place, "m")
-    assert_one_line(done, 1, "m.model is there already")
-    assert everything(place) == before
-    assert train_vocabulary(place, "v").returncode == 0
-    assert everything(place) == before
-
-
-def test_a_full_disk_leaves_no_half_of_a_vocabulary(place):
-    before = everything(place)
-    with full_disk(2_000):
-        done = train_vocabulary(place, "new")
-    assert_one_line(done, 1, "new.model cannot be written: File too large")
-    assert everything(place) == before
-
-
-@pytest.mark.parametrize("name", ["fig.png", "table.json", "v.model"])
-def test_a_table_is_not_named_like_another_file(name, place):
-    before = everything(place)
-    done = run_script(
-        "layer_similarity.py",
-        "--checkpoints=model",
-        "--input_file=text.txt",
-        "--spm_model_file=v.model",
-        f"--output_file={name}",
-        cwd=place,
-    )
-    assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1
-    assert name in done.stderr
-    assert everything(place) == before

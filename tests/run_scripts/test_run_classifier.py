@@ -1,13 +1,16 @@
 """`run_classifier.py` and `ensemble.py` as a person runs them."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
+from helpers.bucket_files import files_of, new_bucket, upload
 from helpers.fine_tuning_toys import config, texts, write_table, write_vocabulary
 from helpers.scripts import assert_one_line, run_script
 from helpers.strict_json import assert_strict_json
+from helpers.training_jobs import assert_equal_weights, weights
 
 
 def run(folder, *arguments, script="run_classifier.py"):
@@ -103,6 +106,40 @@ def test_a_model_and_a_file_are_all_that_a_prediction_needs(trained, tmp_path):
         for line, (_, label) in zip(lines[1:], texts(5, 4), strict=True)
     )
     assert len(lines) == 6 and right >= 4
+
+
+def test_with_all_paths_in_a_bucket_the_results_are_the_same(folder, tmp_path):
+    bucket = new_bucket()
+    outputs = (tmp_path / "short", f"{bucket}/short")
+    for place, output in zip((folder, upload(folder, bucket)), outputs, strict=True):
+        run(
+            tmp_path,
+            *(re.sub(r"=([a-z]+\.)", rf"={place}/\1", flag) for flag in START),
+            f"--test_file={place}/test.tsv",
+            f"--output_dir={output}",
+            "--num_train_steps=2",
+            "--do_eval",
+            "--do_predict",
+        )
+    local, there = map(files_of, outputs)
+    for name in ("test_results.tsv", "test_predictions.tsv", "vocab.txt"):
+        assert there[name] == local[name]
+    # Events, locks, and rows of a bucket, have other names.
+    kinds = ("best/", "predictions/", "model.ckpt", "task", "GLUE", "results")
+    kept = [[n for n in sorted(each) if n.startswith(kinds)] for each in (local, there)]
+    assert kept[0] == kept[1] and "best/model.ckpt-2.index" in kept[0]
+    assert_equal_weights(weights(outputs[1]), weights(outputs[0]))
+    # The folder is a model that needs nothing else.
+    run(
+        tmp_path,
+        "--nodo_train",
+        "--do_predict",
+        f"--predict_file={folder}/test.tsv",
+        f"--init_checkpoint={outputs[1]}",
+        f"--output_dir={bucket}/again",
+    )
+    again = files_of(f"{bucket}/again")
+    assert again["test_results.tsv"] == local["test_results.tsv"]
 
 
 def test_evaluation_alone_gives_the_same_score(trained, tmp_path):
@@ -223,6 +260,12 @@ ERRORS = {
     "no runs": (["--num_runs=0"], 2, ["num_runs"]),
     "no passes": (["--num_train_epochs=-1"], 2, ["num_train_epochs"]),
     "passes that are no number": (["--num_train_epochs=nan"], 2, ["num_train_epochs"]),
+    "no decay": (["--lr_schedule=wsd"], 2, ["num_decay_steps must be above 0"]),
+    "steps that do not add up": (
+        ["--lr_schedule=wsd", "--num_decay_steps=41", "--num_train_steps=40"],
+        1,
+        ["num_decay_steps, 41, are", "above num_train_steps, 40"],
+    ),
     "dropout": (["--classifier_dropout=1.5"], 2, ["classifier_dropout", "below 1"]),
     "early stopping": (["--early_stopping=2"], 2, ["--do_eval"]),
     "not trained": (["--nodo_train", "--do_predict"], 1, ["out"]),
@@ -236,7 +279,7 @@ ERRORS = {
         2,
         ["out/test_results.tsv, an input (--train_file)"],
     ),
-    "bucket": (["--output_dir=gs://b/out"], 2, ["--output_dir: gs://b/out is not"]),
+    "scheme": (["--output_dir=s4://b/out"], 2, ["--output_dir: s4://b/out is not"]),
 }
 
 

@@ -59,9 +59,9 @@ def train(folder, vocabulary, version, **changes):
         "max_seq_length": 128,
         "train_batch_size": 20,
         "learning_rate": 2e-3,
-        "num_train_steps": 150,
+        "num_train_steps": 225,
         "num_warmup_steps": 15,
-        "iterations_per_loop": 50,
+        "iterations_per_loop": 75,
         **changes,
     }
     arguments = [f"--{name}={value}" for name, value in flags.items()]

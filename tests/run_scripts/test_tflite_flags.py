@@ -183,7 +183,7 @@ ERRORS = {
     "place": ("custom", ["--tflite=file/x.tflite"], 1, ["file is no folder to write"]),
     "folder": ("custom", ["--tflite=glue"], 1, ["glue is a folder"]),
     "suffix": ("custom", ["--tflite=x.json"], 1, ["files that end in .json hold"]),
-    "bucket": ("custom", [f"{EVAL}gs://b/x"], 2, ["--tflite_eval_data: gs://b/x is"]),
+    "bucket": ("custom", [f"{EVAL}x3://b/x"], 2, ["--tflite_eval_data: x3://b/x is"]),
     "no data": ("custom", [f"{EVAL}no.tsv"], 1, ["no file no.tsv"]),
     "over the data": (
         "custom",

@@ -15,9 +15,10 @@ from albert_tf.serving.encoder import EncoderModel
 from helpers.served_models import export_folder, signature
 
 
-def test_bfloat16_answers_about_the_same(pair_model, tmp_path):
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_16_bits_answer_about_the_same(precision, pair_model, tmp_path):
     folder, exported = pair_model
-    low = export_folder(folder, tmp_path, precision="bfloat16")
+    low = export_folder(folder, tmp_path, precision=precision)
     inputs = {"text": tf.constant(["lovely"]), "text_pair": tf.constant(["awful"])}
     one, other = (
         signature(path)(**inputs)["probabilities"] for path in (exported, low)
@@ -25,7 +26,7 @@ def test_bfloat16_answers_about_the_same(pair_model, tmp_path):
     assert one.dtype == other.dtype == tf.float32
     difference = np.abs(one - other).max()
     assert 0 < difference < 0.05
-    # Kernels are stored in bfloat16: no request converts them.
+    # Kernels are stored in 16 bits: no request converts them.
     sizes = [
         sum(file.stat().st_size for file in (path / "variables").iterdir())
         for path in (exported, low)

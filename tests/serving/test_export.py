@@ -10,7 +10,9 @@ import tensorflow as tf
 from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.config import AlbertConfig
 from albert_tf.serving import export
+from albert_tf.storage import as_path
 from albert_tf.task_config import Classification, Squad
+from helpers.bucket_files import copies_of, files_of, new_bucket, upload
 from helpers.served_models import (
     ENCODER_CONFIG as CONFIG,
 )
@@ -241,6 +243,78 @@ def test_exports_to_other_schemes_are_refused(
 ):
     monkeypatch.chdir(tmp_path)
     exported = export.ExportedModel(CONFIG, str(encoder_checkpoint))
-    with pytest.raises(ValueError, match="gs://b/served is not a path"):
-        export.export_model(exported, "gs://b/served")
+    with pytest.raises(ValueError, match="hdfs://b/served is not a path"):
+        export.export_model(exported, "hdfs://b/served")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def save_one_file(monkeypatch):
+    """Saves time where the graph's content does not count."""
+
+    def save(_, folder, *__):
+        for name in ("saved_model.pb", "variables/variables.index"):
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(name.encode())
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+
+
+def test_versions_of_a_bucket_have_the_files_of_local_ones(
+    encoder_checkpoint, tmp_path, save_one_file, capsys
+):
+    exported = export.ExportedModel(CONFIG, str(encoder_checkpoint))
+    served = f"{new_bucket()}/served"
+    for number in ("1", "2"):
+        local, _ = export.export_model(exported, tmp_path)
+        version, _ = export.export_model(exported, served)
+        assert str(version) == f"{served}/{number}"
+        assert files_of(version) == files_of(local)
+    assert {path.name for path in as_path(served).iterdir()} == {"1", "2"}
+    assert "this storage has no locks" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="2 is in use: export another version"):
+        export.export_model(exported, served, version=2)
+
+
+def test_what_is_left_of_a_version_in_a_bucket_is_replaced(
+    encoder_checkpoint, save_one_file
+):
+    exported = export.ExportedModel(CONFIG, str(encoder_checkpoint))
+    served = as_path(new_bucket()) / "served"
+    expected = files_of(export.export_model(exported, served)[0])
+    (served / "1/saved_model.pb").unlink()
+    listed = json.dumps({"token": "1", "files": [*expected, "saved_model.pb"]})
+    (served / "1/.unfinished").write_text(listed)
+    version, _ = export.export_model(exported, served)
+    assert version == served / "1" and files_of(version) == expected
+
+
+def test_an_export_to_a_bucket_ends_if_another_one_began(
+    encoder_checkpoint, monkeypatch
+):
+    exported = export.ExportedModel(CONFIG, str(encoder_checkpoint))
+    served = as_path(new_bucket())
+
+    def save(*_):
+        (served / ".writer").write_text('{"token": "x", "host": "h", "since": "s"}')
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+    with pytest.raises(
+        OSError, match=r"Another process is exporting to .* since s, on"
+    ):
+        export.export_model(exported, served)
+    assert set(files_of(served)) == {".writer"}
+
+
+def test_weights_that_are_read_once_serve_several_files(
+    pair_model, save_one_file, monkeypatch
+):
+    source = upload(pair_model[0], new_bucket())
+    copied = copies_of(monkeypatch)
+    exported = export.from_model_dir(ModelDir.read(source)).read()
+    for version in (1, 2):
+        _, report = export.export_model(exported, f"{new_bucket()}/served", version)
+        assert report.global_step == 3 and not report.missing
+    parts = ["model.ckpt-3.data-00000-of-00001", "model.ckpt-3.index"]
+    assert sorted(copied) == parts

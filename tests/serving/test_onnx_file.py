@@ -11,6 +11,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.config import AlbertConfig
 from albert_tf.serving import export, onnx_check, onnx_file
+from helpers.bucket_files import files_of, new_bucket
 from helpers.fine_tuning_toys import MAX_SEQ_LENGTH
 from helpers.onnx_models import random_batch, run, start
 from helpers.paths import ROOT
@@ -92,3 +93,9 @@ def test_what_cannot_be_a_file_is_refused_before_it_is_loaded(tmp_path, monkeypa
     refused("less than 2 GiB.*use its SavedModel", config=large.unshared())
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     refused(r"library onnxruntime: pip install 'albert-tf\[onnx\]'\.")
+
+
+def test_a_file_of_a_bucket_has_the_same_bytes(written, exported):
+    folder = f"{new_bucket()}/new"
+    onnx_file.export_onnx(exported, f"{folder}/toy.onnx")
+    assert files_of(folder) == {"toy.onnx": written[0].read_bytes()}

@@ -293,6 +293,6 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_conversion(tmp_pat
     }.items():
         with pytest.raises((OSError, ValueError), match=message):
             tflite.export_tflite(TOY, tmp_path / place, TfliteSettings(8))
-    with pytest.raises(ValueError, match=r"gs://b/toy\.tflite is not a path"):
-        tflite.check_output("gs://b/toy.tflite")
+    with pytest.raises(ValueError, match=r"hdfs://b/toy\.tflite is not a path"):
+        tflite.check_output("hdfs://b/toy.tflite")
     assert files_in(tmp_path) == ["file"]

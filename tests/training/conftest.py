@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.records.sidecar import read_record_set
-from helpers.tiny import write_rows
+from helpers.tiny import random_rows, write_rows
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,3 +27,14 @@ def rows(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows")
     paths = [write_rows(folder / f"{n}.tfrecord", n, seed=n) for n in (11, 6)]
     return read_record_set(paths, {})
+
+
+@pytest.fixture(scope="module")
+def features():
+    """A batch of four random rows of pretraining."""
+    rows = list(random_rows(4, np.random.default_rng(3)))
+    batch = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    return {
+        name: tf.constant(values, tf.int32 if values.dtype == np.int64 else None)
+        for name, values in batch.items()
+    }

@@ -1,5 +1,7 @@
 """Devices are chosen from what is available; one process needs no other."""
 
+from unittest import mock
+
 import pytest
 import tensorflow as tf
 
@@ -45,3 +47,19 @@ def test_rows_of_all_replicas_stand_in_one_tensor(names):
 
     rows = devices.all_rows(strategy, strategy.run(replica_rows))
     assert rows.numpy().tolist() == [r for r in range(len(names)) for _ in range(2)]
+
+
+@pytest.mark.parametrize(("job", "is_moved"), [("localhost", False), ("worker", True)])
+def test_only_checkpoints_of_a_remote_tpu_are_moved_to_this_machine(
+    job, is_moved, monkeypatch
+):
+    names = [f"/job:{job}/replica:0/task:0/device:TPU:{core}" for core in range(2)]
+    found = [tf.config.LogicalDevice(name, "TPU") for name in names]
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: found)
+    plain = tf.distribute.OneDeviceStrategy("CPU:0")
+    assert devices.checkpoint_options(plain) is None
+    strategy = mock.create_autospec(tf.distribute.TPUStrategy, instance=True)
+    options = devices.checkpoint_options(strategy)
+    assert (options is not None) == is_moved
+    if options:
+        assert options.experimental_io_device == "/job:localhost"

@@ -9,6 +9,7 @@ from albert_tf.task_config import Squad
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.fine_tune import evaluate, fine_tune, new_model
 from data_prep.fine_tuning import datasets
+from helpers.bucket_runs import new_folder
 from helpers.fine_tuning_toys import config, texts, write_table, write_vocabulary
 from helpers.questions import question, write_squad
 
@@ -106,6 +107,7 @@ def test_what_does_not_fit_is_refused(folder, start, data):
 
 
 def test_answers_of_squad_are_written_with_their_threshold(folder, start):
+    """Into a bucket; run_squad.py is tested on a disk."""
     text = "lovely worda awful"
     asked = [
         question("a", "worda", [("awful", 13)], is_impossible=False),
@@ -119,10 +121,9 @@ def test_answers_of_squad_are_written_with_their_threshold(folder, start):
         task_config,
         cache_dir=folder / "cache",
     )
-    output = folder / "squad"
+    output = new_folder()
     settings = {"num_train_steps": 2, "num_warmup_steps": 0, "tune_threshold": True}
     foreign = output / "predictions.json"
-    output.mkdir()
     foreign.write_text('{"places": [], "length": 1}')
     with pytest.raises(FileExistsError, match=f"{foreign} is there already"):
         fine_tune(start, data, output, **settings)
@@ -132,6 +133,7 @@ def test_answers_of_squad_are_written_with_their_threshold(folder, start):
     assert "best_f1" in outcome.results["best"]
     tuned = ModelDir.read(output).task_config
     assert tuned == dataclasses.replace(task_config, threshold=tuned.threshold)
-    answers = evaluate(output, data, folder / "answers", null_threshold=float("-inf"))
+    again = output / "answers"
+    answers = evaluate(output, data, again, null_threshold=float("-inf"))
     assert answers.results["dev"]["NoAns_f1"] == 100
-    assert (folder / "answers" / "predictions.json").read_text().count('""') == 2
+    assert (again / "predictions.json").read_text().count('""') == 2

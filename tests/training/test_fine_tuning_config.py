@@ -5,6 +5,7 @@ import math
 import pytest
 
 from albert_tf.config import OptimizerConfig
+from albert_tf.training import schedules
 from albert_tf.training.fine_tuning_config import FineTuningConfig, split_settings
 
 
@@ -49,3 +50,14 @@ def test_epochs_become_steps_and_a_share_of_them_warms_up():
     scheduled = options.schedule(start, rows=70, batch_size=10)
     assert (scheduled.num_train_steps, scheduled.num_warmup_steps) == (21, 5)
     assert options.schedule(start, rows=1, batch_size=100).num_train_steps == 1
+
+
+def test_a_decay_may_be_longer_than_the_steps_that_epochs_replace():
+    settings = {"lr_schedule": "wsd", "num_decay_steps": 1300, "num_train_epochs": 2}
+    options, start, _ = split_settings("out", settings)
+    assert start.num_train_steps < 1300
+    scheduled = options.schedule(start, rows=7000, batch_size=5)
+    assert (scheduled.num_train_steps, scheduled.num_decay_steps) == (2800, 1300)
+    schedules.check_steps(scheduled)
+    with pytest.raises(ValueError, match="are 1380 steps, above num_train_steps, 800"):
+        schedules.check_steps(options.schedule(start, rows=2000, batch_size=5))

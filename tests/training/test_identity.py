@@ -53,6 +53,106 @@ def stored_run(job, folder):
     (folder / "model.ckpt-6.index").touch()
 
 
+def test_a_run_of_an_earlier_release_had_batches_by_length(rows, tmp_path):
+    stored_run(make_job(rows, tmp_path), tmp_path)
+    file = tmp_path / identity.SETTINGS_FILE
+    settings = read_json(file)
+    assert settings.pop("batching") == "length"
+    write_json(file, settings)
+    job = make_job(rows, tmp_path)
+    identity.check_job(job)
+    train_config = dataclasses.replace(job.train_config, batching="random")
+    random = dataclasses.replace(job, train_config=train_config)
+    with pytest.raises(ValueError, match="batching=length, but batching=random"):
+        identity.check_job(random)
+
+
+def test_a_run_of_an_earlier_release_had_a_polynomial_decay(rows, tmp_path):
+    stored_run(make_job(rows, tmp_path), tmp_path)
+    file = tmp_path / identity.SETTINGS_FILE
+    settings = read_json(file)
+    assert settings.pop("lr_schedule") == "polynomial"
+    assert settings.pop("num_decay_steps") == 0
+    write_json(file, settings)
+    identity.check_job(make_job(rows, tmp_path))
+    for changes, message in (
+        ({"lr_schedule": "cosine"}, "lr_schedule=polynomial, but lr_schedule=cosine"),
+        ({"lr_schedule": "constant"}, "lr_schedule=polynomial, but lr_schedule=consta"),
+        ({"steps": 13}, "num_train_steps=12, but num_train_steps=13"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            identity.check_job(make_job(rows, tmp_path, **changes))
+
+
+def wsd(steps, decay):
+    return {"lr_schedule": "wsd", "steps": steps, "num_decay_steps": decay}
+
+
+def test_the_decay_of_a_stable_run_may_be_moved(rows, tmp_path):
+    """The run is at step 6."""
+    constant = {"lr_schedule": "constant"}
+    for stored in (constant, {**constant, "steps": 6}, wsd(12, 6), wsd(9, 3)):
+        stored_run(make_job(rows, tmp_path, **stored), tmp_path)
+        for asked in (constant, {**constant, "steps": 6}, wsd(7, 1), wsd(90, 50)):
+            identity.check_job(make_job(rows, tmp_path, **asked))
+            end = {"end_learning_rate": 0.001}
+            identity.check_job(make_job(rows, tmp_path, **asked, **end))
+        # What decided the steps before is compared all the same.
+        for name, value in (("num_warmup_steps", 2), ("learning_rate", 0.03)):
+            with pytest.raises(ValueError, match=f"{name}=.*but {name}={value}"):
+                identity.check_job(
+                    make_job(rows, tmp_path, **wsd(9, 3), **{name: value})
+                )
+        with pytest.raises(ValueError, match=r"but (num_train_steps=9|lr_schedule=p)"):
+            identity.check_job(make_job(rows, tmp_path, steps=9))
+        for asked, least in ((wsd(7, 2), 8), ({**constant, "steps": 5}, 6)):
+            decay = asked.get("num_decay_steps", 0)
+            with pytest.raises(ValueError) as caught:
+                identity.check_job(make_job(rows, tmp_path, **asked))
+            assert str(caught.value) == (
+                f"{tmp_path} holds a run at step 6: with num_decay_steps={decay}, "
+                f"num_train_steps must be at least {least}. Received {asked['steps']}."
+            )
+
+
+def test_a_decay_that_began_goes_on_as_it_began(rows, tmp_path):
+    """The run is at step 6; its decay began at step 5."""
+    stored_run(make_job(rows, tmp_path, **wsd(9, 4)), tmp_path)
+    identity.check_job(make_job(rows, tmp_path, **wsd(9, 4)))
+    constant = {"lr_schedule": "constant", "steps": 9}
+    for asked, words in (
+        (wsd(10, 4), "num_train_steps=9, but num_train_steps=10"),
+        (wsd(9, 3), "num_decay_steps=4, but num_decay_steps=3"),
+        (constant, "lr_schedule=wsd, but lr_schedule=constant"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            identity.check_job(make_job(rows, tmp_path, **asked))
+        assert str(caught.value) == (
+            f"{tmp_path} holds a run at step 6 whose decay began at step 5 with "
+            f"{words} is asked for: resume a copy of it whose last checkpoint is of "
+            "step 5 or before."
+        )
+
+
+@pytest.mark.parametrize("stored", ["window", "lanes"])
+def test_a_run_goes_on_in_the_order_that_it_began_with(stored, rows, tmp_path):
+    new = make_job(rows, tmp_path)
+    assert identity.keep_row_order(new) is new
+    stored_run(new, tmp_path)
+    file = tmp_path / identity.SETTINGS_FILE
+    settings = read_json(file)
+    assert settings.pop("row_order") == "lanes"
+    if stored == "lanes":
+        settings["row_order"] = stored
+    write_json(file, settings)
+    kept = identity.keep_row_order(new)
+    assert kept.train_config.row_order == stored
+    identity.check_job(kept)
+    # Neither does it change when the run is stopped once more.
+    identity.write_files(kept, tmp_path)
+    assert identity.keep_row_order(new) == kept
+
+
 def test_only_settings_that_decide_the_weights_are_compared(rows, tmp_path):
     stored_run(make_job(rows, tmp_path), tmp_path)
     identity.check_job(make_job(rows, tmp_path, iterations_per_loop=1, eval_steps=3))

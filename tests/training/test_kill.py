@@ -70,6 +70,8 @@ def test_sigterm_ends_the_script_well(rows, tmp_path):
     assert b"ERROR" not in errors and b"Traceback" not in errors
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results["status"] == "pre-empted" and results["global_step"] > 0
+    for name in ("curves.html", "curves.png"):
+        assert (tmp_path / "out" / name).is_file()
     assert (tmp_path / "out" / f"model.ckpt-{results['global_step']}.index").is_file()
 
 

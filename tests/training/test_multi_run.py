@@ -12,6 +12,7 @@ import tensorflow as tf
 from albert_tf import locks
 from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.checkpoints.model_dir import ModelDir
+from albert_tf.files import read_json
 from albert_tf.model.heads import PretrainingModel
 from albert_tf.records.features import classifier_features
 from albert_tf.records.reader import read_rows
@@ -22,6 +23,7 @@ from albert_tf.tasks.create import create_task
 from albert_tf.training import evaluation as training_evaluation
 from albert_tf.training import multi_run, stored_predictions
 from albert_tf.training import run as training_run
+from helpers.bucket_runs import broken, comparable, new_folder
 from helpers.fine_tuning_toys import (
     TASK_CONFIG,
     config,
@@ -184,13 +186,54 @@ def test_how_it_is_computed_changes_no_loss(folder, sets, tmp_path, case):
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
 
-def test_runs_differ_in_their_seed_and_are_summed_up(folder, sets, tmp_path):
-    train, dev, test = sets
-    job = make_job(
-        tmp_path, folder / "vocab.txt", train, dev, num_train_steps=8, eval_steps=4
-    )
-    outcome = multi_run.train(job, 3, device(), {"test": test})
-    results = outcome.results
+def short_job(output_dir, folder, sets):
+    train, dev, _ = sets
+    changes = {"num_train_steps": 8, "eval_steps": 4}
+    return make_job(output_dir, folder / "vocab.txt", train, dev, **changes)
+
+
+@pytest.fixture(scope="module")
+def three_runs(folder, sets):
+    """The folder of three short runs, and their outcome."""
+    job = short_job(folder / "three", folder, sets)
+    return folder / "three", multi_run.train(job, 3, device(), {"test": sets[2]})
+
+
+def test_runs_in_a_bucket_are_those_of_a_local_folder(
+    three_runs, folder, sets, monkeypatch
+):
+    """Two of them, and the connection breaks at the end of the second one."""
+    bucket = new_folder()
+    job = short_job(bucket, folder, sets)
+    with (
+        broken(monkeypatch, "run_2/predictions/test.npz"),
+        pytest.raises(OSError, match=r"test\.npz cannot be written: connection lost"),
+    ):
+        multi_run.train(job, 2, device(), {"test": sets[2]})
+    outcome = multi_run.train(job, 2, device(), {"test": sets[2]})
+    expected, place = three_runs[1], three_runs[0]
+    assert outcome.results["values"] == expected.results["values"][:2]
+    assert outcome.results == read_json(bucket / "results.json")
+    for name, run in outcome.runs.items():
+        assert read_json(bucket / name / "results.json") == run.results
+        whole = comparable(expected.runs[name].results, output=place)
+        assert comparable(run.results, output=bucket) == whole
+        one = stored_predictions.read(bucket / name, "test")
+        other = stored_predictions.read(place / name, "test")
+        assert one.keys() == other.keys()
+        assert all((one[key] == other[key]).all() for key in one)
+    best = outcome.results["best_run"]
+    assert stored_predictions.splits(bucket) == ["test"]
+    found = ModelDir.read(str(bucket))
+    assert found.checkpoint.startswith(f"{bucket}/{best}/best/model.ckpt-")
+    assert found.task_config == TASK_CONFIG and found.config == config()
+    with pytest.raises(ValueError, match="holds several runs, but one"):
+        multi_run.train(job, 1, device(), {"test": sets[2]})
+
+
+def test_runs_differ_in_their_seed_and_are_summed_up(three_runs, folder, sets):
+    test, (tmp_path, outcome) = sets[2], three_runs
+    job, results = short_job(tmp_path, folder, sets), outcome.results
     assert results == json.loads((tmp_path / "results.json").read_text())
     runs = [
         json.loads((tmp_path / f"run_{n}" / "results.json").read_text())
@@ -338,35 +381,3 @@ def test_files_of_others_are_found_before_anything_is_computed(
             job = dataclasses.replace(job, train_rows=None)
             multi_run.evaluate(job, device(), {"dev": sets[1]})
         multi_run.train(job, 2, device(), {"dev": sets[1]})
-
-
-def predicted(classes, labels, labelled=True):
-    return {
-        "probabilities": np.eye(3)[classes],
-        "label_ids": np.array(labels),
-        "labelled": np.array(labelled),
-    }
-
-
-def test_one_class_for_rows_of_several_is_a_warning_that_fits_the_rate():
-    found = predicted([2] * 4, [2, 2, 2, 0])
-    high = multi_run.collapse_warning("dev", found, 1e-3)
-    assert "all 4 predictions of dev are one class, which 75% of its labels" in high
-    assert high.endswith("Lower --learning_rate, which is 0.001.")
-    usual = multi_run.collapse_warning("dev", found, 2e-5)
-    assert usual.endswith("Train longer, or on more rows of the other classes.")
-    assert "learning_rate" not in multi_run.collapse_warning("dev", found, None)
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        predicted([2, 2, 1], [2, 2, 0]),
-        predicted([1, 1, 1], [1, 1, 1]),
-        predicted([1, 1, 1], [0, 0, 0], labelled=False),
-        {"values": np.ones(3), "labelled": np.array(True)},
-    ],
-    ids=["two classes", "labels of one class", "no labels", "regression"],
-)
-def test_other_predictions_are_no_collapse(found):
-    assert multi_run.collapse_warning("dev", found, 1e-3) == ""

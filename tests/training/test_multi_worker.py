@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import multiprocessing
 import os
 import signal
 import socket
@@ -15,12 +16,15 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import tensorflow_files
+from albert_tf.config import AlbertConfig
 from albert_tf.records import batches
 from albert_tf.records.features import pretraining_features
 from albert_tf.records.sidecar import read_record_set
 from albert_tf.records.writer import write_records
+from albert_tf.training.run import run
 from helpers.paths import ROOT
 from helpers.tiny import random_rows, tiny_config
+from helpers.training_jobs import make_job, two_devices
 
 LENGTH, PREDICTIONS, STEPS = 40, 19, 20
 # Seconds that a start of TensorFlow may take on a machine with much else to do.
@@ -188,6 +192,36 @@ def test_two_workers_train_as_one(runs):
     assert expected.keys() == found.keys() and len(found) > 20
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-3, atol=1e-5)
+
+
+def train_two_replicas(folder, output_dir):
+    """The run of `runs` as two replicas of this process."""
+    job = make_job(
+        read_record_set([str(folder / "rows.tfrecord")], {}),
+        output_dir,
+        STEPS,
+        model_config=AlbertConfig.from_json(folder / "tiny.json"),
+        train_batch_size=2,
+        iterations_per_loop=1,
+    )
+    run(job, two_devices())
+
+
+def test_two_workers_are_two_replicas_of_one_bit_for_bit(folder, runs):
+    replicas = folder / "replicas"
+    # A process of its own, as the workers are: TensorFlow of a process that ran other
+    # tests may round otherwise.
+    process = multiprocessing.get_context("spawn").Process(
+        target=train_two_replicas, args=(folder, replicas)
+    )
+    process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == 0
+    assert losses_by_step(replicas) == losses_by_step(runs[1])
+    expected, found = weights(replicas), weights(runs[1])
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
 def test_two_workers_count_each_evaluation_row_once(runs):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from albert_tf.checkpoints.load import released_name
 from albert_tf.config import OptimizerConfig
@@ -27,6 +28,80 @@ def test_learning_rates_equal_the_originals(reference):
             # Before start_warmup_step the original's rate is negative, ours is 0.
             error = abs(float(schedule(step)) - max(expected, 0.0))
             assert error <= 1e-9, (config, step)
+
+
+@pytest.mark.parametrize("end", [0.0, 0.07])
+@pytest.mark.parametrize("warmup", [0, 11])
+def test_cosine_equals_that_of_keras(warmup, end):
+    peak, steps = 0.3, 97
+    config = OptimizerConfig(
+        learning_rate=peak,
+        end_learning_rate=end,
+        num_train_steps=steps,
+        num_warmup_steps=warmup,
+        lr_schedule="cosine",
+    )
+    oracle = tf_keras.optimizers.schedules.CosineDecay(
+        0.0 if warmup else peak,
+        decay_steps=steps - warmup,
+        alpha=end / peak,
+        warmup_target=peak if warmup else None,
+        warmup_steps=warmup,
+    )
+    found = optimization.learning_rate(config)(tf.range(steps + 3))
+    expected = [float(oracle(step)) for step in range(steps + 3)]
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("end", [0.0, 0.07])
+@pytest.mark.parametrize("warmup", [0, 11])
+@pytest.mark.parametrize("start_warmup", [0, 5])
+def test_stable_rates_are_the_peak_and_their_decay_is_one_minus_a_root(
+    start_warmup, warmup, end
+):
+    peak, steps, decay = 0.3, 97, 23
+    settings = {
+        "learning_rate": peak,
+        "end_learning_rate": end,
+        "num_train_steps": steps,
+        "num_warmup_steps": warmup,
+        "start_warmup_step": start_warmup,
+    }
+    step = np.arange(steps + 3)
+    expected = np.full(steps + 3, peak)
+    if warmup:
+        expected *= np.clip((step - start_warmup) / warmup, 0, 1)
+    constant = OptimizerConfig(**settings, lr_schedule="constant")
+    stable = optimization.learning_rate(constant)(tf.range(steps + 3)).numpy()
+    np.testing.assert_allclose(stable, expected, rtol=1e-6)
+    done = np.clip((step - (steps - decay)) / decay, 0, 1)
+    expected = np.where(done > 0, end + (peak - end) * (1 - np.sqrt(done)), expected)
+    config = OptimizerConfig(**settings, lr_schedule="wsd", num_decay_steps=decay)
+    found = optimization.learning_rate(config)(tf.range(steps + 3)).numpy()
+    assert found.dtype == stable.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    # To the last bit, so that a run does not depend on when its decay will begin.
+    np.testing.assert_array_equal(
+        found[: steps - decay + 1], stable[: steps - decay + 1]
+    )
+
+
+@pytest.mark.parametrize("schedule", ["polynomial", "cosine", "wsd", "constant"])
+def test_a_compiled_schedule_gives_the_same_rates(schedule):
+    config = OptimizerConfig(
+        num_train_steps=31,
+        num_warmup_steps=4,
+        lr_schedule=schedule,
+        num_decay_steps=9 if schedule == "wsd" else 0,
+    )
+    rates = optimization.learning_rate(config)
+    compiled = tf.function(rates, jit_compile=True, autograph=False)
+    expected = [float(rates(step)) for step in range(31)]
+    found = [float(compiled(tf.constant(step, tf.int64))) for step in range(31)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)
+    restored = type(rates).from_config(rates.get_config())
+    assert [float(restored(step)) for step in range(31)] == expected
 
 
 def set_learning_rate(optimizer):
@@ -121,10 +196,74 @@ def test_kernels_and_embeddings_decay_and_nothing_else(reference):
     assert decayed == expected and len(decayed) == 13
 
 
-def test_gradients_are_clipped_to_the_global_norm():
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("clip_norm", [0.5, 10.0])
+def test_gradients_are_clipped_to_the_global_norm(name, clip_norm):
+    config = OptimizerConfig(
+        optimizer=name, clip_norm=clip_norm, num_warmup_steps=0, learning_rate=0.2
+    )
     gradients = [tf.constant([3.0, 0.0]), tf.constant([[4.0]])]
-    config = OptimizerConfig(clip_norm=0.5)
-    clipped, norm = optimization.clip_gradients(gradients, config)
-    assert float(norm) == pytest.approx(5.0)
-    np.testing.assert_allclose(clipped[0], [0.3, 0.0], rtol=1e-6)
-    np.testing.assert_allclose(clipped[1], [[0.4]], rtol=1e-6)
+    states = []
+    for clip in (True, False):
+        variables = [tf.Variable(tf.ones_like(g)) for g in gradients]
+        optimizer = optimization.create_optimizer(config)
+        optimizer.build(variables)
+        if clip:
+            applied, norm = optimizer.apply_or_skip(gradients, variables)
+            assert applied and float(norm) == 5.0
+        else:
+            clipped, norm = optimization.clip_gradients(gradients, config)
+            expected = np.array([3.0, 0.0]) * min(1.0, clip_norm / 5.0)
+            np.testing.assert_allclose(clipped[0], expected, rtol=1e-6)
+            assert float(norm) == 5.0
+            optimizer.apply_gradients(zip(clipped, variables, strict=True))
+        states.append([*optimizer.moments["first_moment"], *variables])
+    for found, expected in zip(*states, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+@pytest.mark.parametrize("size", [7, 1 << 16])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_gradient_that_is_not_finite_changes_no_bit(name, size, bad):
+    config = OptimizerConfig(optimizer=name, num_warmup_steps=0, learning_rate=0.2)
+    rng = np.random.default_rng(6)
+    variable = tf.Variable(rng.normal(size=size), dtype=tf.float32, name="kernel")
+    gradient = rng.normal(size=size).astype(np.float32)
+    optimizer = optimization.create_optimizer(config)
+    optimizer.build([variable])
+    states = [variable, *(moment[0] for moment in optimizer.moments.values())]
+    optimizer.apply_or_skip([tf.constant(gradient)], [variable])
+    before = [state.numpy() for state in states]
+    gradient[3] = bad
+    applied, _ = optimizer.apply_or_skip([tf.constant(gradient)], [variable])
+    assert not applied and int(optimizer.iterations) == 2
+    for state, expected in zip(states, before, strict=True):
+        np.testing.assert_array_equal(state, expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_xla_updates_large_variables_by_the_same_numbers(name):
+    """The sizes lie on both sides of the limit from which XLA computes the update."""
+    config = OptimizerConfig(optimizer=name, num_warmup_steps=0, learning_rate=0.2)
+    rng = np.random.default_rng(6)
+    weights, gradient = rng.normal(size=(2, 1 << 16)).astype(np.float32)
+    # Of 0 at the end, so that both sizes have the same norms.
+    weights[-1] = gradient[-1] = 0
+    results = []
+    for size in (len(weights), len(weights) - 1):
+        variable = tf.Variable(weights[:size], name="kernel")
+        optimizer = optimization.create_optimizer(config)
+        optimizer.build([variable])
+        step = tf.function(
+            lambda part, optimizer=optimizer, variable=variable: (
+                optimizer.apply_or_skip([part], [variable])
+            ),
+            autograph=False,
+        )
+        part = tf.constant(gradient[:size])
+        step(part), step(-2 * part)
+        results.append(variable.numpy()[: len(weights) - 1])
+        text = str(step.get_concrete_function(part).graph.as_graph_def())
+        assert ("_XlaMustCompile" in text) == (size == len(weights))
+    np.testing.assert_allclose(*results, rtol=2e-6, atol=1e-6)

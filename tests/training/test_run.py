@@ -253,16 +253,16 @@ def test_one_bad_step_changes_nothing_but_the_count(rows, tmp_path, monkeypatch)
     from albert_tf.training import optimization
 
     job = make_job(rows, tmp_path / "out", iterations_per_loop=1)
-    plain = optimization.clip_gradients
+    plain = optimization.AdamW.apply_or_skip
     taken = []
 
-    def clip(gradients, config):
-        [optimizer] = taken
+    def apply(optimizer, gradients, variables):
         bad = tf.equal(optimizer.iterations, 1)
-        return plain([tf.where(bad, np.inf, g) for g in gradients], config)
+        gradients = [tf.where(bad, np.inf, g) for g in gradients]
+        return plain(optimizer, gradients, variables)
 
     create = optimization.create_optimizer
-    monkeypatch.setattr(optimization, "clip_gradients", clip)
+    monkeypatch.setattr(optimization.AdamW, "apply_or_skip", apply)
     monkeypatch.setattr(
         optimization,
         "create_optimizer",

@@ -9,6 +9,7 @@ from albert_tf.checkpoints.load import weights_checkpoint
 from albert_tf.model.heads import PretrainingModel
 from albert_tf.records.sidecar import read_record_set, sidecar_path
 from albert_tf.training import run as training_run
+from albert_tf.training import run_folder
 from helpers.tiny import tiny_config, write_rows
 from helpers.training_jobs import make_job, one_device, two_devices
 
@@ -40,7 +41,7 @@ def test_a_file_of_fewer_rows_than_its_sidecar_says_is_named(reader, tmp_path):
 def test_a_folder_that_another_run_trains_into_is_refused(tmp_path, rows):
     job = make_job(rows, tmp_path)
     with (
-        locks.exclusive(str(tmp_path / training_run.LOCK_FILE), "training"),
+        locks.exclusive(str(tmp_path / run_folder.LOCK_FILE), "training"),
         pytest.raises(OSError, match=f"is training into {tmp_path}"),
     ):
         training_run.run(job, one_device())
@@ -60,10 +61,10 @@ def test_a_run_replaces_no_results_of_others(tmp_path, rows):
     ]
 
 
-@pytest.mark.parametrize("path", ["gs://bucket/out", "s3://bucket"])
+@pytest.mark.parametrize("path", ["s4://bucket/out", "hdfs://host"])
 def test_an_output_dir_of_another_scheme_is_refused(path, tmp_path, rows, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="not a path of the file system"):
+    with pytest.raises(ValueError, match=f"{path} is not a path .*gs://"):
         training_run.run(make_job(rows, path), one_device())
     assert not list(tmp_path.iterdir())
 

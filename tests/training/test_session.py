@@ -4,6 +4,7 @@ import pytest
 
 from albert_tf.records.sidecar import read_record_set
 from albert_tf.training import run_checkpoints
+from albert_tf.training.run_folder import RunFolder
 from albert_tf.training.session import Session
 from helpers.tiny import write_rows
 from helpers.training_jobs import make_job, one_device
@@ -18,11 +19,12 @@ def rows(tmp_path_factory):
 def test_loops_evaluations_and_checkpoints_follow_the_step(rows, tmp_path, capsys):
     job = make_job(rows, tmp_path, eval_rows=rows)
     with one_device().scope():
-        session = Session(job, tmp_path)
+        session = Session(job, RunFolder(tmp_path, tmp_path))
     assert session.step == 0 and session.latest_checkpoint() is None
     assert "from step 0" in capsys.readouterr().out
 
-    assert "masked_lm_loss" in session.train(3)
+    report = session.train(3)
+    assert "masked_lm_loss" in report and "loss_scale" not in report
     assert session.step == 3 and session.train_seconds > 0
     report = session.evaluate()
     assert report["eval_rows"] == 7 and session.evaluate() is report
@@ -32,7 +34,7 @@ def test_loops_evaluations_and_checkpoints_follow_the_step(rows, tmp_path, capsy
     assert capsys.readouterr().out.count("saved checkpoint") == 1
 
     with one_device().scope():
-        resumed = Session(job, tmp_path)
+        resumed = Session(job, RunFolder(tmp_path, tmp_path))
     assert resumed.step == 3
     assert f"resumed from {tmp_path}/model.ckpt-3" in capsys.readouterr().out
     again = resumed.evaluate()

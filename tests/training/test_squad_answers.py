@@ -8,9 +8,15 @@ import pytest
 from albert_tf.task_config import Squad
 from albert_tf.tasks.answers import Candidate, Proposals
 from albert_tf.training import squad_answers
+from helpers.bucket_runs import new_folder
 from helpers.strict_json import assert_strict_json
 
 TEXT = "hot tea and rain"
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def place(request, tmp_path):
+    return tmp_path if request.param == "disk" else new_folder()
 
 
 class Questions:
@@ -48,17 +54,17 @@ def read(path):
     return json.loads(path.read_text())
 
 
-def test_answers_are_written_under_the_threshold_and_scored(tmp_path, capsys):
+def test_answers_are_written_under_the_threshold_and_scored(place, capsys):
     found = proposals({"a": -2.0, "b": 3.0})
-    results = write(tmp_path, found, Squad(True, threshold=1.0))
-    assert read(tmp_path / "predictions.json") == {"a": "tea", "b": ""}
-    assert read(tmp_path / "null_odds.json") == {"a": -2.0, "b": 3.0}
-    assert read(tmp_path / "nbest_predictions.json")["b"][0]["text"] == "tea"
-    assert results == read(tmp_path / "squad_results.json")
+    results = write(place, found, Squad(True, threshold=1.0))
+    assert read(place / "predictions.json") == {"a": "tea", "b": ""}
+    assert read(place / "null_odds.json") == {"a": -2.0, "b": 3.0}
+    assert read(place / "nbest_predictions.json")["b"][0]["text"] == "tea"
+    assert results == read(place / "squad_results.json")
     assert results["scores"]["f1"] == 100 and results["threshold"] == 1.0
     assert results["threshold_source"] == "given" and results["questions"] == 2
     assert "f1: 100" in capsys.readouterr().out
-    everything = write(tmp_path, found, Squad(True, threshold=math.inf))
+    everything = write(place, found, Squad(True, threshold=math.inf))
     assert everything["scores"]["f1"] == 50 and everything["threshold"] == "inf"
 
 
@@ -92,8 +98,8 @@ def test_a_threshold_is_tuned_for_the_best_f1():
         squad_answers.tune_threshold(found, questions, task_config)
 
 
-def test_models_are_read_and_averaged(tmp_path):
-    folders = [tmp_path / "one", tmp_path / "two"]
+def test_models_are_read_and_averaged(place):
+    folders = [place / "one", place / "two"]
     for folder, threshold in zip(folders, (0.5, 1.5), strict=True):
         found = proposals({"a": 2 * threshold, "b": 3.0})
         write(folder, found, Squad(True, threshold=threshold))

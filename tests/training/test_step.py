@@ -7,17 +7,7 @@ import tensorflow as tf
 from albert_tf.analysis.step_lowering import build_step
 from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.tasks.pretraining import PRETRAINING
-from helpers.tiny import random_rows, tiny_config
-
-
-@pytest.fixture(scope="module")
-def features():
-    rows = list(random_rows(4, np.random.default_rng(3)))
-    batch = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-    return {
-        name: tf.constant(values, tf.int32 if values.dtype == np.int64 else None)
-        for name, values in batch.items()
-    }
+from helpers.tiny import tiny_config
 
 
 def take_step(features, **changes):

@@ -7,32 +7,38 @@ import pytest
 
 from albert_tf.files import write_json
 from albert_tf.training import stored_predictions
+from helpers.bucket_runs import new_folder
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def place(request, tmp_path):
+    return tmp_path if request.param == "disk" else new_folder()
 
 
 def predictions(*values):
     return {"dev": {"values": np.array(values)}}
 
 
-def test_predictions_come_back_as_they_were(tmp_path):
-    stored_predictions.write(tmp_path, predictions(1.5, 2.5))
-    assert stored_predictions.splits(tmp_path) == ["dev"]
-    found = stored_predictions.read(tmp_path, "dev")
+def test_predictions_come_back_as_they_were(place):
+    stored_predictions.write(place, predictions(1.5, 2.5))
+    assert stored_predictions.splits(place) == ["dev"]
+    found = stored_predictions.read(place, "dev")
     np.testing.assert_array_equal(found["values"], [1.5, 2.5])
     with pytest.raises(
         FileNotFoundError, match=r"test\.npz is missing: .*--do_predict"
     ):
-        stored_predictions.read(tmp_path, "test")
+        stored_predictions.read(place, "test")
 
 
 def test_of_several_runs_those_in_the_output_folder_count_before_the_best_runs(
-    tmp_path,
+    place,
 ):
-    write_json(tmp_path / "results.json", {"best_run": "run_2"})
-    stored_predictions.write(tmp_path / "run_1", predictions(1.0))
-    stored_predictions.write(tmp_path / "run_2", predictions(2.0))
-    assert stored_predictions.read(tmp_path, "dev")["values"] == [2.0]
-    stored_predictions.write(tmp_path, predictions(3.0))
-    assert stored_predictions.read(tmp_path, "dev")["values"] == [3.0]
+    write_json(place / "results.json", {"best_run": "run_2"})
+    stored_predictions.write(place / "run_1", predictions(1.0))
+    stored_predictions.write(place / "run_2", predictions(2.0))
+    assert stored_predictions.read(place, "dev")["values"] == [2.0]
+    stored_predictions.write(place, predictions(3.0))
+    assert stored_predictions.read(place, "dev")["values"] == [3.0]
 
 
 @pytest.mark.parametrize("kept", [0, 100, 700])
