@@ -195,7 +195,10 @@ def test_two_workers_train_as_one(runs):
 
 
 def train_two_replicas(folder, output_dir):
-    """The run of `runs` as two replicas of this process."""
+    """The run of `runs` as two replicas of this process, which TensorFlow starts in."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    two = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(cpu, two)
     job = make_job(
         read_record_set([str(folder / "rows.tfrecord")], {}),
         output_dir,
