@@ -8,7 +8,7 @@ r"""Pretrains ALBERT on records, resumes, and evaluates.
 from absl import flags
 
 from albert_tf.storage import as_path, comparable
-from flags import common_flags, device_flags
+from flags import common_flags, device_flags, phase_flags
 
 FLAGS = flags.FLAGS
 
@@ -32,20 +32,23 @@ def main():
         "vocabulary_sha256": common_flags.vocabulary_sha256(),
     }
     train_rows = eval_rows = None
+    other_train_rows = []
     if FLAGS.do_train:
-        train_rows = common_flags.read_records(FLAGS.input_file, expected)
+        train_rows, *other_train_rows = phase_flags.read_rows(expected)
     if FLAGS.do_eval:
         eval_file = FLAGS.eval_input_file or FLAGS.input_file
         eval_rows = common_flags.read_records(eval_file, expected)
     if train_rows and eval_rows:
-        trained = {comparable(path) for path in train_rows.paths}
+        train_sets = (train_rows, *other_train_rows)
+        trained = {comparable(path) for rows in train_sets for path in rows.paths}
         for path in eval_rows.paths:
             if comparable(path) in trained:
                 raise ValueError(
                     f"{path} is trained on: name other rows as --eval_input_file."
                 )
-    optimizer_config = common_flags.optimizer_config()
+    optimizer_config = common_flags.optimizer_config(**phase_flags.train_steps())
     train_config = common_flags.train_config()
+    phases = phase_flags.phases()
 
     # TensorFlow loads for seconds: not before the flags are known to be right.
     from albert_tf.tasks.pretraining import pretraining_task
@@ -59,6 +62,8 @@ def main():
         train_config=train_config,
         train_rows=train_rows,
         eval_rows=eval_rows,
+        phases=phases,
+        other_train_rows=other_train_rows,
         init_checkpoint=weights,
         unshare=FLAGS.unshare,
     )
@@ -94,4 +99,5 @@ if __name__ == "__main__":
     common_flags.define_max_predictions_flag()
     common_flags.define_run_flags()
     common_flags.define_optimizer_flags()
+    phase_flags.define()
     common_flags.run(main)

@@ -51,6 +51,7 @@ OFFICIAL = (
 WITH_TENSORFLOW = ("model", "tasks", "checkpoints", "training", "serving", "analysis")
 HEAVY_RECORDS = {
     *("reader", "row_index", "lanes", "window", "batches", "bucketing", "sampling"),
+    "cutting",
 }
 
 FOLDERS = ("albert_tf", "data_prep", "run_scripts", "tests")

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import TrainConfig
-from albert_tf.records import lanes, window
+from albert_tf.records import cutting, lanes, window
 from albert_tf.records.bucketing import LengthBatches
 from albert_tf.records.features import Features
 from albert_tf.records.lanes import Share
@@ -37,6 +37,7 @@ def training_batches(
     context: tf.distribute.InputContext,
     length_multiple: int = 0,
     order: str = "",
+    length: int = 0,
 ) -> tf.data.Dataset:
     """Returns endless batches; each epoch is shuffled, epochs follow without a gap.
 
@@ -49,13 +50,17 @@ def training_batches(
       length_multiple: as for `LengthBatches`; used if rows differ in length.
       order: `TrainConfig.batching` if rows differ in length, else
         `TrainConfig.row_order`; empty: its default.
+      length: tokens to which rows of pretraining are cut; 0: they are not cut.
     Returns:
-      Per-replica batches: dict of int32 or float32 tensors.
+      Per-replica batches: dict of int32 or float32 tensors; from rows that are cut, as
+      `cutting.cut_rows` returns them.
     Raises:
       ValueError: the replicas cannot share the batch evenly; a file does not fit its
-        sidecar.
+        sidecar; rows to be cut are not padded to a length of at least that.
     """
     share = Share.of_worker(batch_size, context)
+    if length:
+        _check_cut(record_set, length)
     if record_set.varies:
         check_files(record_set)
         lengths = LengthBatches(record_set, batch_size, length_multiple)
@@ -66,8 +71,12 @@ def training_batches(
         rows = window.training_rows(record_set, share, seed, first_step)
     else:
         rows = lanes.training_rows(open_index(record_set), share, seed, first_step)
-    rows = rows.map(lambda row: _parse(row, record_set.features), tf.data.AUTOTUNE)
-    return rows.prefetch(tf.data.AUTOTUNE)
+
+    def parse(row: tf.Tensor) -> dict[str, tf.Tensor]:
+        batch = _parse(row, record_set.features)
+        return cutting.cut_rows(batch, length) if length else batch
+
+    return rows.map(parse, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
 def evaluation_batches(
@@ -155,6 +164,16 @@ def _check_indices(record_sets: Sequence[RecordSet]) -> None:
     """Raises ValueError if places of rows in a sidecar are wrong."""
     for record_set in record_sets:
         open_index(record_set, always_walk=True)
+
+
+def _check_cut(record_set: RecordSet, length: int) -> None:
+    """Raises ValueError unless rows can be cut to a length."""
+    tokens = record_set.features.get("input_mask")
+    if tokens is None or tokens.varies or tokens.size < length:
+        raise ValueError(
+            f"Only padded pretraining rows of at least {length} tokens can be cut to "
+            f"{length}. Received those of {record_set.paths[0]}."
+        )
 
 
 def _worker_batches(

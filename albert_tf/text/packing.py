@@ -4,9 +4,9 @@
     [CLS] a a a [SEP] b b [SEP]      pad            segment_ids 0 0 0 0 0 1 1 1 0
 
 This module and its TensorFlow twin `packing_tf.py` alone know this layout and the rules
-that shorten segments. Segments that are too long must be shortened first, by a rule
-that the caller names: `truncate_longest_first` (fine-tuning) or
-`truncate_pair_randomly` (pretraining).
+that shorten segments; `records/cutting.py` shortens packed rows. Segments that are too
+long must be shortened first, by a rule that the caller names: `truncate_longest_first`
+(fine-tuning) or `truncate_pair_randomly` (pretraining).
 """
 
 from collections.abc import Sequence

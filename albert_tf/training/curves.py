@@ -25,6 +25,7 @@ _LINES: dict[str, Any] = {"training": "-", "evaluation": "--"}
 _HIDDEN = {
     *("rows", "steps_per_second", "eval_examples_per_second"),
     *("waiting_for_input", "minutes_left", "skipped_steps", "loss_scale"),
+    "masked_tokens_cut",
 }
 # Panels after those of losses and metrics.
 _LAST = ("learning_rate", "gradient_norm", "examples_per_second")

@@ -33,13 +33,13 @@ from albert_tf.files import (
 )
 from albert_tf.records.sidecar import PAIR_OBJECTIVE
 from albert_tf.storage import AnyPath, as_path, comparable
-from albert_tf.training import record_checks, run_checkpoints, schedules
+from albert_tf.training import phases, record_checks, run_checkpoints, schedules
 from albert_tf.training.job import Job
 
 # Files with weights, in folders that hold no run.
 _WEIGHTS = ("*.index", "*.safetensors", "saved_model.pb", "pytorch_model.bin")
 # Fields of TrainConfig that decide the weights; the others may change on resuming.
-_ORDER = "row_order"
+_ORDER, _PHASES = "row_order", "phases"
 _DECISIVE = ("train_batch_size", "precision", "random_seed", "batching", _ORDER)
 # Values of settings that earlier releases did not have.
 _EARLIER = {
@@ -47,6 +47,7 @@ _EARLIER = {
     _ORDER: "window",
     "lr_schedule": "polynomial",
     "num_decay_steps": 0,
+    _PHASES: "",
 }
 # Values that earlier releases did not store: not compared where they are missing.
 _DIGEST = "training_sha256"
@@ -66,8 +67,21 @@ def run_settings(job: Job, replicas: int) -> dict[str, Any]:
         "optimizer": dataclasses.asdict(job.optimizer_config),
         "train": dataclasses.asdict(job.train_config),
         "replicas": replicas,
+        **_phase_settings(job),
         **job.settings,
     }
+
+
+def _phase_settings(job: Job) -> dict[str, Any]:
+    """The phases and the length of the rows that each reads; empty: there are none."""
+    if not (job.phases and job.train_sets):
+        return {}
+    described = []
+    for phase in job.phases:
+        rows = phases.records_for(job.train_sets, phase.length)
+        stored = {"rows_of_length": phases.rows_length(rows)}
+        described.append(dataclasses.asdict(phase) | stored)
+    return {_PHASES: described}
 
 
 def digest(job: Job, replicas: int) -> int:
@@ -75,7 +89,8 @@ def digest(job: Job, replicas: int) -> int:
     settings = run_settings(job, replicas)
     # The one setting that may differ between machines.
     del settings["train"]["output_dir"]
-    rows = [rows and rows.sha256 for rows in (job.train_rows, job.eval_rows)]
+    sets = (job.train_rows, job.eval_rows, *job.other_train_rows)
+    rows = [rows and rows.sha256 for rows in sets]
     return zlib.crc32(json.dumps([settings, rows]).encode())
 
 
@@ -184,14 +199,16 @@ def _identity(job: Job) -> dict[str, Any]:
     if job.train_rows:
         identity |= dataclasses.asdict(job.optimizer_config)
         identity |= {name: train[name] for name in _DECISIVE}
-        identity["training_rows"] = job.train_rows.total_rows
+        identity[_PHASES] = phases.to_text(job.phases)
+        identity["training_rows"] = sum(rows.total_rows for rows in job.train_sets)
         identity |= job.train_rows.tokenizer_settings
         # Rows made from a labeled file also carry a digest of that file's content.
         content = job.train_rows.metadata.get("content_sha256")
         identity |= {"content_sha256": content} if content else {}
         objective = job.train_rows.pair_objective
         identity |= {PAIR_OBJECTIVE: objective} if objective else {}
-        identity[_DIGEST] = job.train_rows.sha256
+        digests = [rows.sha256 for rows in job.train_sets]
+        identity[_DIGEST] = digests[0] if len(digests) == 1 else digests
     return identity
 
 
@@ -199,6 +216,9 @@ def _check_identity(job: Job, folder: AnyPath, step: int) -> None:
     stored = {**_EARLIER, **read_json(folder / SETTINGS_FILE, missing_ok=True)}
     asked = json.loads(json.dumps(_identity(job)))
     free = schedules.free_settings(stored, asked, step, str(folder))
+    # Phases that are to come change nothing that is done.
+    if phases.agree_until(stored[_PHASES], asked.get(_PHASES, ""), step):
+        free = (*free, _PHASES)
     for name, value in asked.items():
         if name in free or (name in _NEW and name not in stored):
             continue

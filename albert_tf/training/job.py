@@ -1,13 +1,14 @@
 """A job: everything that one run is asked to do."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks.base import Task
-from albert_tf.training import schedules
+from albert_tf.training import phases, schedules
+from albert_tf.training.phases import Phase
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +22,10 @@ class Job:
       train_config: sizes, intervals, precision, seed and output folder.
       train_rows: rows to train on; None: no training.
       eval_rows: rows to evaluate on; None: no evaluation.
+      phases: steps of training that share a length of rows and a batch size, in their
+        order; none: all steps read `train_rows` as they are, `train_batch_size` at a
+        time.
+      other_train_rows: training rows of other lengths, a set for each, for phases.
       init_checkpoint: weights to start from if the output folder has no checkpoint.
       unshare: allow layers that share weights in `init_checkpoint` to start as copies
         of them.
@@ -35,6 +40,8 @@ class Job:
     train_config: TrainConfig
     train_rows: RecordSet | None = None
     eval_rows: RecordSet | None = None
+    phases: Sequence[Phase] = ()
+    other_train_rows: Sequence[RecordSet] = ()
     init_checkpoint: str = ""
     unshare: bool = False
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
@@ -43,8 +50,22 @@ class Job:
     def __post_init__(self):
         if self.train_rows:
             schedules.check_steps(self.optimizer_config)
+            steps = self.optimizer_config.num_train_steps
+            phases.check(self.phases, steps, self.train_sets)
 
     @property
     def record_sets(self) -> list[RecordSet]:
         """The training and evaluation rows, as far as there are any."""
-        return [rows for rows in (self.train_rows, self.eval_rows) if rows]
+        return [*self.train_sets, *([self.eval_rows] if self.eval_rows else ())]
+
+    @property
+    def train_sets(self) -> list[RecordSet]:
+        """The training rows, a set for each length; empty: no training."""
+        return [self.train_rows, *self.other_train_rows] if self.train_rows else []
+
+    @property
+    def all_phases(self) -> Sequence[Phase]:
+        """The phases; one of all steps if the job names none."""
+        steps = self.optimizer_config.num_train_steps
+        one = Phase(steps, length=0, batch_size=self.train_config.train_batch_size)
+        return self.phases or (one,)

@@ -14,10 +14,11 @@ import tf_keras
 
 from albert_tf.config import TrainConfig
 from albert_tf.records import batches
+from albert_tf.records.cutting import MASKED_TOKENS_CUT
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks import losses
 from albert_tf.tasks.base import Task
-from albert_tf.training import devices, optimization
+from albert_tf.training import devices, optimization, phases
 from albert_tf.training.job import Job
 from albert_tf.training.loss_scale import create_loss_scale
 from albert_tf.training.step import TrainStep
@@ -48,7 +49,9 @@ class Trainer(orbit.StandardTrainer):
         if job.train_rows is None:
             raise ValueError("Training needs rows: the job's train_rows are None.")
         self._optimizer_config, self._config = job.optimizer_config, job.train_config
-        self._rows = job.train_rows
+        self._phases, self._sets = job.all_phases, job.train_sets
+        # That of the steps of the current loop.
+        self._place: phases.Place | None = None
         self._strategy = tf.distribute.get_strategy()
         self._check_batch_size()
         self._loss_scale = create_loss_scale(self._config.precision)
@@ -61,7 +64,10 @@ class Trainer(orbit.StandardTrainer):
             self._loss_scale,
         )
         self.global_step = optimizer.iterations
-        self._means = _mean_metrics([*job.task.losses, "gradient_norm", "skipped"])
+        names = [*job.task.losses, "gradient_norm", "skipped"]
+        if any(phases.is_cut(self._sets, phase) for phase in self._phases):
+            names.append(MASKED_TOKENS_CUT)
+        self._means = _mean_metrics(names)
         # Made at the first loop, outside the strategy's scope, so it stays on the host.
         self._input_seconds: Any = None
         self.train_seconds = tf.Variable(0.0, trainable=False)
@@ -83,36 +89,58 @@ class Trainer(orbit.StandardTrainer):
     def _check_batch_size(self) -> None:
         replicas = self._strategy.num_replicas_in_sync
         parts = self._config.gradient_accumulation_steps
-        if self._config.train_batch_size % (replicas * parts):
-            raise ValueError(
-                f"A batch of {self._config.train_batch_size} rows cannot be shared by "
-                f"{replicas} replicas in {parts} gradient accumulation steps: use a "
-                f"multiple of {replicas * parts}."
-            )
+        for phase in self._phases:
+            if phase.batch_size % (replicas * parts):
+                raise ValueError(
+                    f"A batch of {phase.batch_size} rows cannot be shared by {replicas}"
+                    f" replicas in {parts} gradient accumulation steps: use a multiple "
+                    f"of {replicas * parts}."
+                )
 
     def train_loop_begin(self) -> None:
-        """Starts the clock; the first time, opens the data at the current step."""
-        if self.train_dataset is None:
+        """Starts the clock; at the beginning of a phase, and the first time, opens the
+        data at the current step."""
+        if self._input_seconds is None:
             self._input_seconds = tf.Variable(0.0, dtype=tf.float64)
-            first_step = int(self.global_step.numpy())
-            config = self._config
-            order = config.batching if self._rows.varies else config.row_order
-            self.train_dataset = self._strategy.distribute_datasets_from_function(
-                lambda context: batches.training_batches(
-                    self._rows,
-                    config.train_batch_size,
-                    config.random_seed,
-                    first_step,
-                    context,
-                    batches.length_multiple(config, self._strategy),
-                    order,
-                )
-            )
+        place = phases.place_of(self._phases, int(self.global_step.numpy()))
+        if place != self._place:
+            self._place = place
+            self._open_data(place)
         for mean in self._means.values():
             mean.reset_state()
         self._input_seconds.assign(0.0)
         self.longest_skip.assign(self.skipped_in_a_row)
         self._began = (time.monotonic(), int(self.global_step.numpy()))
+
+    def _open_data(self, place: phases.Place) -> None:
+        """Opens the rows of a phase at the current step."""
+        phase, config = place.phase, self._config
+        rows = phases.records_for(self._sets, phase.length)
+        length = phase.length if phases.is_cut(self._sets, phase) else 0
+        if phase.length:
+            cut = f", cut from {phases.rows_length(rows)}" if length else ""
+            last_step = place.first_step + phase.steps
+            print(
+                f"Phase {place.number + 1} of {len(self._phases)}, to step {last_step}:"
+                f" rows of {phase.length} tokens{cut}, {phase.batch_size} in a step.",
+                flush=True,
+            )
+        first_step = int(self.global_step.numpy()) - place.first_step
+        order = config.batching if rows.varies else config.row_order
+        self.train_dataset = self._strategy.distribute_datasets_from_function(
+            lambda context: batches.training_batches(
+                rows,
+                phase.batch_size,
+                phases.seed_of(config.random_seed, place.number),
+                first_step,
+                context,
+                batches.length_multiple(config, self._strategy),
+                order,
+                length,
+            )
+        )
+        # Phases whose batches look alike to orbit may differ in their number of rows.
+        self._train_loop_fn = None
 
     @tf.autograph.experimental.do_not_convert
     def train_step(self, iterator: Iterator) -> None:
@@ -128,18 +156,30 @@ class Trainer(orbit.StandardTrainer):
         can_fall = self._loss_scale.can_fall() if self._loss_scale else False
         # With several workers tf.distribute takes the number of rows for unknown, and a
         # graph of unknown shapes rounds otherwise than that of fixed ones.
-        rows = self._config.train_batch_size // self._strategy.num_replicas_in_sync
+        rows = self._batch_size // self._strategy.num_replicas_in_sync
         features = {
             name: tf.ensure_shape(value, [rows, *value.shape[1:]])
             for name, value in features.items()
         }
+        lost = features.pop(MASKED_TOKENS_CUT, None)
         report = self._step_function(features, self._dropout_seed())
+        if lost is not None:
+            lost = tf.reduce_sum(lost)
+            masked = lost + tf.reduce_sum(features["masked_lm_weights"])
+            share = tf.math.divide_no_nan(lost, masked)
+            report[MASKED_TOKENS_CUT] = (share, masked)
         for name, (mean, weight) in report.items():
             self._means[name].update_state(mean, weight)
         skipped = tf.where(can_fall, 0, tf.cast(report["skipped"][0], tf.int32))
         in_a_row = skipped * (self.skipped_in_a_row + 1)
         self.skipped_in_a_row.assign(in_a_row)
         self.longest_skip.assign(tf.maximum(self.longest_skip, in_a_row))
+
+    @property
+    def _batch_size(self) -> int:
+        """Rows in a step of the current phase."""
+        place = self._place or phases.place_of(self._phases, 0)
+        return place.phase.batch_size
 
     def _dropout_seed(self) -> tf.Tensor:
         """int32 [2], different in every step and on every replica."""
@@ -155,7 +195,7 @@ class Trainer(orbit.StandardTrainer):
         seconds = max(time.monotonic() - start, 1e-9)
         self.train_seconds.assign_add(seconds)
         steps = step - first_step
-        left = (self._optimizer_config.num_train_steps - step) * seconds / steps
+        left = phases.work_left(self._phases, step, step - 1) * seconds / steps
         rate = optimization.learning_rate(self._optimizer_config)(step - 1)
         means = {name: float(mean.result()) for name, mean in self._means.items()}
         means["skipped_steps"] = round(means.pop("skipped") * steps)
@@ -164,7 +204,7 @@ class Trainer(orbit.StandardTrainer):
         return {
             **means,
             "learning_rate": float(rate),
-            "examples_per_second": steps * self._config.train_batch_size / seconds,
+            "examples_per_second": steps * self._batch_size / seconds,
             "waiting_for_input": float(self._input_seconds.numpy()) / seconds,
             "minutes_left": left / 60,
         }

@@ -5,6 +5,7 @@ from typing import Any
 from albert_tf.checkpoints.model_dir import PRETRAINING_FILE, folder_of
 from albert_tf.checkpoints.tokenizer_check import check_tokenizer
 from albert_tf.files import read_json
+from albert_tf.records.length_sets import check_alike
 from albert_tf.records.sidecar import PAIR_OBJECTIVE, RecordSet, check_features
 from albert_tf.training import run_checkpoints
 from albert_tf.training.job import Job
@@ -24,6 +25,8 @@ def check_records(job: Job) -> None:
     for rows in job.record_sets:
         _check_task(job, rows)
         _check_length(job, rows)
+    if job.train_sets:
+        check_alike(job.train_sets)
     if job.train_rows and job.eval_rows:
         _check_alike(job.train_rows, job.eval_rows)
     model = _model(job)
@@ -93,7 +96,15 @@ def _check_task(job: Job, rows: RecordSet) -> None:
 def _check_length(job: Job, rows: RecordSet) -> None:
     length = rows.metadata.get("max_seq_length", 0)
     limit = job.model_config.max_position_embeddings
-    if length > limit:
+    if job.phases and rows is not job.eval_rows:
+        for phase in job.phases:
+            if phase.length > limit:
+                raise ValueError(
+                    "A phase's length must be at most max_position_embeddings. "
+                    f"Received {phase} and {limit}: shorten the phase, or use a model "
+                    "made for longer input."
+                )
+    elif length > limit:
         raise ValueError(
             "max_seq_length must be at most max_position_embeddings. Received "
             f"{length} of {rows.paths[0]} and {limit}: make shorter rows, or use a "

@@ -11,8 +11,15 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.records import batches
+from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import AnyPath
-from albert_tf.training import curves, identity, record_checks, run_checkpoints
+from albert_tf.training import (
+    curves,
+    identity,
+    phases,
+    record_checks,
+    run_checkpoints,
+)
 from albert_tf.training import devices as training_devices
 from albert_tf.training.best_checkpoint import BestWeights
 from albert_tf.training.job import Job as Job
@@ -129,12 +136,17 @@ def _start(
     # An evaluation leaves the model that it finds as it is.
     if training_devices.is_chief(strategy) and job.train_rows:
         identity.write_files(job, folder.path)
+
     # Names in messages and results stay those of the job.
-    train_rows, eval_rows = (
-        stack.enter_context(readable_rows(rows, strategy)) if rows else None
-        for rows in (job.train_rows, job.eval_rows)
+    def readable(rows: RecordSet) -> RecordSet:
+        return stack.enter_context(readable_rows(rows, strategy))
+
+    job = dataclasses.replace(
+        job,
+        train_rows=job.train_rows and readable(job.train_rows),
+        eval_rows=job.eval_rows and readable(job.eval_rows),
+        other_train_rows=[readable(rows) for rows in job.other_train_rows],
     )
-    job = dataclasses.replace(job, train_rows=train_rows, eval_rows=eval_rows)
     with strategy.scope():
         session = Session(job, folder)
     training_devices.require_equal(
@@ -196,12 +208,14 @@ def _evaluate(job: Job, session: Session, best: BestWeights) -> dict[str, Any]:
 
 
 def _end_of_loop(step: int, job: Job) -> int:
-    """The last step of the next loop: never past a multiple of an interval."""
+    """The last step of the next loop: never past a multiple of an interval, nor past
+    the end of a phase."""
     config = job.train_config
     intervals = (config.save_checkpoints_steps, config.eval_steps)
     ends = [step - step % interval + interval for interval in intervals if interval]
     last_step = job.optimizer_config.num_train_steps
-    return min(step + config.iterations_per_loop, last_step, *ends)
+    ends += [last_step, phases.end_of(job.all_phases, step)]
+    return min(step + config.iterations_per_loop, *ends)
 
 
 def _is_evaluated(step: int, eval_steps: int, last_step: int) -> bool:

@@ -224,6 +224,6 @@ def _describe(job: Job, model: tf.Module, latest: str | None) -> None:
         flush=True,
     )
     if job.train_rows:
-        batch_size = job.train_config.train_batch_size
+        batch_size = job.all_phases[0].batch_size
         for warning in schedules.warnings(job.optimizer_config, batch_size):
             print(f"WARNING: {warning}", flush=True)

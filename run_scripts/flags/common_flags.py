@@ -386,9 +386,9 @@ def define_optimizer_choice_flag(default: str) -> None:
     fields.define(OptimizerConfig, "optimizer", optimizer=default)
 
 
-def optimizer_config() -> OptimizerConfig:
-    """Returns what `define_optimizer_flags` describes."""
-    return fields.read(OptimizerConfig)
+def optimizer_config(**values: Any) -> OptimizerConfig:
+    """Returns what `define_optimizer_flags` describes; `values` replace flags."""
+    return fields.read(OptimizerConfig, **values)
 
 
 def train_config() -> TrainConfig:

@@ -118,6 +118,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "train_batch_size",
         "learning_rate",
         "num_train_steps",
+        "phases",
         "train_step",
         "num_train_epochs",
         "num_warmup_steps",

@@ -75,7 +75,8 @@ def write_rows(path: Path, count: int, seed: int = 0, **metadata: Any) -> Path:
         "max_seq_length": MAX_SEQ_LENGTH,
         "max_predictions_per_seq": MAX_PREDICTIONS,
     }
-    rows = random_rows(count, np.random.default_rng(seed))
-    features = pretraining_features(MAX_SEQ_LENGTH, MAX_PREDICTIONS)
-    write_records(path, rows, features, {**known, **metadata})
+    known |= metadata
+    lengths = known["max_seq_length"], known["max_predictions_per_seq"]
+    rows = random_rows(count, np.random.default_rng(seed), *lengths)
+    write_records(path, rows, pretraining_features(*lengths), known)
     return path

@@ -12,6 +12,7 @@ from albert_tf import storage
 from albert_tf.checkpoints import tensorflow_files
 from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.tasks.pretraining import PRETRAINING
+from albert_tf.training import identity
 from albert_tf.training.job import Job
 from albert_tf.training.run import run
 from helpers.tiny import tiny_config
@@ -75,6 +76,16 @@ def assert_equal_weights(found, expected):
         # How long it took, and how often it was saved.
         is_history = name.startswith(("train_seconds", "save_counter"))
         assert is_history or np.array_equal(value, found[name]), name
+
+
+def stored_run(job, folder, step=6):
+    """Leaves settings, and a checkpoint as far as its name and list tell."""
+    identity.write_files(job, folder)
+    (folder / "checkpoint").write_text(
+        f'model_checkpoint_path: "model.ckpt-{step}"\n'
+        f'all_model_checkpoint_paths: "model.ckpt-{step}"\n'
+    )
+    (folder / f"model.ckpt-{step}.index").touch()
 
 
 def train_until(job, step, strategy=None, curve=None):

@@ -5,13 +5,15 @@ import re
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.training.phases import parse
 from dev import paper_tables
 from helpers.paths import ROOT
-from helpers.scripts import run_script
+from helpers.scripts import assert_one_line, run_script
 
 RECIPES = sorted((ROOT / "configs" / "recipes").glob("table*.flags"))
+PHASES = ROOT / "configs" / "recipes" / "bert_phases.flags"
 FINE_TUNING = sorted(
-    set((ROOT / "configs" / "recipes").glob("*.flags")).difference(RECIPES)
+    set((ROOT / "configs" / "recipes").glob("*.flags")).difference([*RECIPES, PHASES])
 )
 # Table 14: learning rate, batch, ALBERT dropout, steps, warm-up.
 TABLE_14 = {
@@ -86,6 +88,21 @@ def test_the_script_takes_the_flags_of_all_recipes():
     # recipe makes impossible.
     assert done.returncode == 1, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_phases_of_bert_are_nine_tenths_short():
+    text, flags = read(PHASES)
+    assert "--flagfile=configs/recipes/bert_phases.flags " in text
+    short, long = parse(dict(flags)["phases"], 1)
+    assert (short.length, long.length) == (128, 512)
+    assert short.steps == 9 * long.steps == 112_500
+    tokens = sum(one.steps * one.length * one.batch_size for one in (short, long))
+    share = tokens / (125_000 * 512 * 4096)
+    assert f"read {share:.1%}".replace("%", " %") in text
+    config_of(PHASES)
+    command = ["run_pretraining.py", f"--flagfile={PHASES}", "--input_file=no.file"]
+    done = run_script(*command, "--output_dir=out", cwd=ROOT)
+    assert_one_line(done, 1, "No record file matches 'no.file'")
 
 
 def script_of(path):

@@ -27,6 +27,36 @@ def test_flags_choose_the_schedule(tmp_path, monkeypatch):
     assert len(jobs) == 2
 
 
+def test_flags_choose_the_phases(tmp_path, monkeypatch):
+    jobs = []
+    monkeypatch.setattr("albert_tf.training.run.run", lambda job, _: jobs.append(job))
+    tiny.write_rows(tmp_path / "a.tfrecord", 5)
+    tiny.write_rows(tmp_path / "b.tfrecord", 7, max_seq_length=16)
+    tiny.tiny_config().to_json(tmp_path / "config.json")
+    train = ["run_pretraining.py", "--input_file=*.tfrecord", "--output_dir=out"]
+    train += ["--albert_config_file=config.json", "--num_warmup_steps=7"]
+    phased = [*train, "--phases=18:10:12,2:16", "--train_batch_size=4"]
+    succeed(*phased, cwd=tmp_path)
+    succeed(*phased, "--num_train_steps=20", cwd=tmp_path)
+    for job in jobs:
+        assert [str(phase) for phase in job.phases] == ["18:10:12", "2:16:4"]
+        assert [rows.total_rows for rows in job.train_sets] == [7, 5]
+        assert job.optimizer_config.num_train_steps == 20
+    assert len(jobs) == 2
+    for flags, message in (
+        ([], "b.tfrecord and a.tfrecord differ in features"),
+        (["--phases=9:10:4,1:17"], "A phase of 17 tokens needs rows as long."),
+        (["--phases=9:10:4"], "No phase reads b.tfrecord, rows of 16 tokens"),
+        (["--phases=9-10"], "phases are written STEPS:LENGTH:BATCH"),
+    ):
+        assert_one_line(run_script(*train, *flags, cwd=tmp_path), 1, message)
+    done = run_script(*phased, "--num_train_steps=21", cwd=tmp_path)
+    assert_one_line(done, 1, "are 20 steps, but num_train_steps is 21")
+    evaluated = [*phased, "--nodo_train", "--do_eval"]
+    done = run_script(*evaluated, "--eval_input_file=a.tfrecord", cwd=tmp_path)
+    assert_one_line(done, 2, "--phases is for training")
+
+
 def test_a_run_is_evaluated_by_its_folder_alone(tmp_path, monkeypatch):
     evaluated = []
     monkeypatch.setattr(

@@ -9,7 +9,7 @@ from albert_tf.records.sidecar import read_record_set
 from albert_tf.tasks.pretraining import MASKED_LM
 from albert_tf.training import identity, run_checkpoints
 from helpers.tiny import tiny_config, write_rows
-from helpers.training_jobs import make_job
+from helpers.training_jobs import make_job, stored_run
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +41,6 @@ def test_the_files_of_a_run_make_its_weights_a_model(rows, tmp_path):
     }
     assert read_json(tmp_path / "albert_config.json") == job.model_config.to_dict()
     assert read_json(tmp_path / "tokenizer.json") == rows.tokenizer_settings
-
-
-def stored_run(job, folder):
-    """Leaves settings, and a checkpoint as far as its name and list tell."""
-    identity.write_files(job, folder)
-    (folder / "checkpoint").write_text(
-        'model_checkpoint_path: "model.ckpt-6"\n'
-        'all_model_checkpoint_paths: "model.ckpt-6"\n'
-    )
-    (folder / "model.ckpt-6.index").touch()
 
 
 def test_a_run_of_an_earlier_release_had_batches_by_length(rows, tmp_path):
