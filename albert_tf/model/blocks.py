@@ -97,7 +97,8 @@ class SelfAttention(tf_keras.layers.Layer):
 
         Args:
           hidden: [B, S, H].
-          mask_logits: float32 [B, 1, 1, S]: 0, or a large negative number for padding.
+          mask_logits: float32 [B, 1, 1, S] or [B, 1, S, S]: 0, or a large negative
+            number for what is hidden; of `documents.mask_logits`.
           seed: int32 [2] of dropout, or None to drop nothing.
           index: number of this application of a block, from 0, for dropout.
         Returns:

@@ -14,14 +14,15 @@ import tf_keras
 from albert_tf.config import AlbertConfig
 from albert_tf.model.blocks import FeedForward, SelfAttention, TransformerBlock
 from albert_tf.model.compilation import compiled_by_xla
+from albert_tf.model.documents import (
+    document_ids_of,
+    mask_logits,
+    positions_in_documents,
+)
 from albert_tf.model.dropout import EMBEDDING_SITE, Dropout, resolve_seed
 from albert_tf.model.layers import Initializer, LayerNorm, Projection
 from albert_tf.model.precision import policy_scope
 from albert_tf.model.token_rows import AllRows, Rows, TokenRows
-
-# Added to the logit of a padded position, as in the original: large enough to vanish in
-# the softmax, small enough that a row of padding alone gives no NaN.
-MASKED_LOGIT = -10_000.0
 
 
 class FactorizedEmbedding(tf_keras.layers.Layer):
@@ -47,6 +48,7 @@ class FactorizedEmbedding(tf_keras.layers.Layer):
         input_ids: tf.Tensor,
         segment_ids: tf.Tensor,
         seed: tf.Tensor | None = None,
+        document_ids: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Looks up and adds the embeddings.
 
@@ -54,6 +56,8 @@ class FactorizedEmbedding(tf_keras.layers.Layer):
           input_ids: int32 [B, S].
           segment_ids: int32 [B, S].
           seed: int32 [2] of dropout, or None to drop nothing.
+          document_ids: int32 [B, S]; positions restart in each document. None: they
+            are those of the row.
         Returns:
           [B, S, E].
         """
@@ -63,18 +67,29 @@ class FactorizedEmbedding(tf_keras.layers.Layer):
         segments = tf.one_hot(segment_ids, self.token_type_embeddings.shape[0])
         embedded = tf.gather(self.word_embeddings, input_ids)
         embedded += tf.einsum("BST,TE->BSE", segments, self.token_type_embeddings)
-        embedded += self.position_embeddings[:length]
+        if document_ids is None:
+            embedded += self.position_embeddings[:length]
+        else:
+            positions = positions_in_documents(document_ids)
+            embedded += tf.gather(self.position_embeddings, positions)
         return self.dropout(self.layer_norm(embedded), seed, EMBEDDING_SITE)
 
     def infer(
-        self, input_ids: tf.Tensor, segment_ids: tf.Tensor, tokens: TokenRows
+        self,
+        input_ids: tf.Tensor,
+        segment_ids: tf.Tensor,
+        tokens: TokenRows,
+        document_ids: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """The inference form of `call`: int32 [B, S], int32 [B, S] -> [T, E]."""
+        """The inference form of `call`: int32 [B, S], three times -> [T, E]."""
         ids, segments = (
             tokens.collect(tf.reshape(values, [-1]))
             for values in (input_ids, segment_ids)
         )
         columns = tokens.positions % self._checked_length(input_ids)
+        if document_ids is not None:
+            positions = positions_in_documents(document_ids)
+            columns = tokens.collect(tf.reshape(positions, [-1]))
         embedded = tf.gather(self.word_embeddings, ids)
         embedded += tf.gather(self.token_type_embeddings, segments)
         embedded += tf.gather(self.position_embeddings, columns)
@@ -172,7 +187,8 @@ class AlbertEncoder(tf_keras.layers.Layer):
 
         Args:
           inputs: dict of int32 [B, S]: `input_ids`; `input_mask`, 1 for a token and 0
-            for padding; `segment_ids`, 0 or 1.
+            for padding; `segment_ids`, 0 or 1. In packed rows also `document_ids`:
+            attention then stays inside each document, in which positions restart.
           training: True to apply dropout, and for fast gradients. Where XLA does not
             compile, only tokens are computed, in training if the shape of `input_ids`
             is not known when the graph is built.
@@ -193,17 +209,18 @@ class AlbertEncoder(tf_keras.layers.Layer):
                 return self._train(inputs, seed)
             if self.skips_padding:
                 return self._infer(inputs)
+        documents = document_ids_of(inputs)
         embedding_output = self.embeddings(
-            inputs["input_ids"], inputs["segment_ids"], seed
+            inputs["input_ids"], inputs["segment_ids"], seed, documents
         )
-        mask_logits = _mask_logits(inputs["input_mask"])
+        logits = mask_logits(inputs["input_mask"], documents)
         hidden = embedding_output
         if self.embedding_projection is not None:
             hidden = self.embedding_projection(hidden)
         encoder_outputs = []
         apply_block = _trace_once(self.blocks, _call)
         for index, block in enumerate(self._applied_blocks()):
-            hidden = apply_block(block, hidden, mask_logits, seed, index)
+            hidden = apply_block(block, hidden, logits, seed, index)
             encoder_outputs.append(hidden)
         return {
             "sequence_output": hidden,
@@ -216,8 +233,9 @@ class AlbertEncoder(tf_keras.layers.Layer):
         self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor
     ) -> dict[str, Any]:
         ids, mask, segments = _of_one_shape(inputs)
-        embedded = self.embeddings(ids, segments, seed)
-        logits = _mask_logits(mask)
+        documents = document_ids_of(inputs)
+        embedded = self.embeddings(ids, segments, seed, documents)
+        logits = mask_logits(mask, documents)
         fixed = ids.shape.is_fully_defined()
         tokens: Rows = AllRows(logits) if fixed else TokenRows.of(mask, logits)
         rows = tokens.collect(tf.reshape(embedded, [-1, embedded.shape[-1]]))
@@ -249,8 +267,9 @@ class AlbertEncoder(tf_keras.layers.Layer):
 
     def _infer(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, Any]:
         ids, mask, segments = _of_one_shape(inputs)
-        tokens = TokenRows.of(mask, _mask_logits(mask))
-        embedded = self.embeddings.infer(ids, segments, tokens)
+        documents = document_ids_of(inputs)
+        tokens = TokenRows.of(mask, mask_logits(mask, documents))
+        embedded = self.embeddings.infer(ids, segments, tokens, documents)
         rows = tf.cast(embedded, self.compute_dtype)
         if self.embedding_projection is not None:
             rows = self.embedding_projection.infer(rows)
@@ -302,12 +321,6 @@ def _outputs(tokens: Rows, outputs: Sequence[tf.Tensor]) -> dict[str, Any]:
     """The encoder's outputs of all blocks, from their rows, [T, H] each."""
     padded = [tokens.pad(output) for output in outputs]
     return {"sequence_output": padded[-1], "encoder_outputs": padded}
-
-
-def _mask_logits(input_mask: tf.Tensor) -> tf.Tensor:
-    """The numbers added to logits: int32 [B, S] -> float32 [B, 1, 1, S]."""
-    visible = tf.cast(input_mask, tf.float32)
-    return (1.0 - visible[:, tf.newaxis, tf.newaxis, :]) * MASKED_LOGIT
 
 
 def _call(block: TransformerBlock, *arguments: Any) -> tf.Tensor:

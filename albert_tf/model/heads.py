@@ -3,8 +3,8 @@
 All models take a configuration and keyword arguments, and map a dict of tensors to a
 dict of tensors.
 
-Letters in shapes: B batch, S sequence, P predictions, C options, E embedding,
-H hidden, V vocabulary.
+Letters in shapes: B batch, S sequence, P predictions, K documents of a row, C options,
+E embedding, H hidden, V vocabulary.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.model.documents import DOCUMENT_IDS
 from albert_tf.model.dropout import HEAD_SITE, Dropout, resolve_seed
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.layers import Initializer, LayerNorm, Projection
@@ -117,7 +118,7 @@ class SentenceOrderHead(tf_keras.layers.Layer):
         self.output_bias = initializer.constant(f"{scope}/output_bias", (2,), 0.0)
 
     def call(self, pooled_output: tf.Tensor) -> tf.Tensor:
-        """[B, H] -> logits, float32 [B, 2]."""
+        """[..., H] -> logits, float32 [..., 2]."""
         pooled = tf.cast(pooled_output, tf.float32)
         return tf.matmul(pooled, self.output_weights, transpose_b=True) + (
             self.output_bias
@@ -145,21 +146,28 @@ class PretrainingModel(EncoderWithHeads):
         """Computes the logits of a batch of pretraining rows.
 
         Args:
-          inputs: those of the encoder, and `masked_lm_positions`, int32 [B, P].
+          inputs: those of the encoder, and `masked_lm_positions`, int32 [B, P]. Of
+            packed rows also `sentence_order_positions`, int32 [B, K], the first tokens
+            of their documents.
           training: True to apply dropout.
           dropout_seed: as in the encoder.
         Returns:
           dict of `masked_lm_logits` float32 [B, P, V] and `sentence_order_logits`
-          float32 [B, 2].
+          float32 [B, 2], of packed rows [B, K, 2].
         """
         encoded = self.encoder(inputs, training=training, dropout_seed=dropout_seed)
+        pooled = encoded["pooled_output"]
+        if DOCUMENT_IDS in inputs:
+            places = inputs["sentence_order_positions"]
+            first = tf.gather(encoded["sequence_output"], places, batch_dims=1)
+            pooled = self.encoder.pooler(first)
         return {
             "masked_lm_logits": self.masked_lm(
                 encoded["sequence_output"],
                 inputs["masked_lm_positions"],
                 self.encoder.embedding_table,
             ),
-            "sentence_order_logits": self.sentence_order(encoded["pooled_output"]),
+            "sentence_order_logits": self.sentence_order(pooled),
         }
 
 

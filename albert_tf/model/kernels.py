@@ -118,7 +118,8 @@ def attend(
 
     Args:
       parts: query, divided by the square root of D, key and value, [B, N, S, D] each.
-      mask_logits: float32 [B, 1, 1, S], added to the logits; gets no gradient.
+      mask_logits: float32 [B, 1, 1, S] or [B, 1, S, S], added to the logits; gets no
+        gradient.
       drop: float32 [B, N, S, S] -> the same with some zeroed, always the same ones.
       recompute: True if the backward pass computes the probabilities again, from query,
         key and one number of each row, instead of keeping them.

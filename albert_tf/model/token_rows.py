@@ -22,7 +22,7 @@ class TokenRows(NamedTuple):
       positions: int32 [T], places of the tokens in the flattened batch, increasing.
       rows: int32 [B, S], the row of each token. Padding has the row of the last token
         before it, so that what is read there belongs to the same sequence.
-      mask_logits: float32 [B, 1, 1, S], as attention adds them.
+      mask_logits: float32 [B, 1, 1, S] or [B, 1, S, S], as attention adds them.
     """
 
     positions: tf.Tensor
@@ -101,7 +101,7 @@ class AllRows(NamedTuple):
     have little padding, as those of pretraining.
 
     Attributes:
-      mask_logits: float32 [B, 1, 1, S], B and S known.
+      mask_logits: float32 [B, 1, 1, S] or [B, 1, S, S], B and S known.
     """
 
     mask_logits: tf.Tensor

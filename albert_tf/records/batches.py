@@ -169,10 +169,11 @@ def _check_indices(record_sets: Sequence[RecordSet]) -> None:
 def _check_cut(record_set: RecordSet, length: int) -> None:
     """Raises ValueError unless rows can be cut to a length."""
     tokens = record_set.features.get("input_mask")
-    if tokens is None or tokens.varies or tokens.size < length:
+    is_packed = record_set.max_documents_per_row > 0
+    if tokens is None or tokens.varies or tokens.size < length or is_packed:
         raise ValueError(
-            f"Only padded pretraining rows of at least {length} tokens can be cut to "
-            f"{length}. Received those of {record_set.paths[0]}."
+            f"Only padded pretraining rows of at least {length} tokens, each of one "
+            f"pair, can be cut to {length}. Received those of {record_set.paths[0]}."
         )
 
 

@@ -9,6 +9,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+# Entry of the sidecar of packed rows; the others lack it.
+MAX_DOCUMENTS = "max_documents_per_row"
+
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
@@ -63,19 +66,32 @@ def check_size(name: str, feature: Feature, size: int) -> None:
         )
 
 
-def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> Features:
+def pretraining_features(
+    max_seq_length: int, max_predictions_per_seq: int, max_documents_per_row: int = 0
+) -> Features:
     """Returns the features of a pretraining row, under the released names.
 
     Args:
       max_seq_length: S, tokens in a row, padding included.
       max_predictions_per_seq: P, masked positions in a row, padding included.
+      max_documents_per_row: K, pairs of segments in a packed row, padding included; 0:
+        rows have one pair each and are not packed.
     Returns:
       `masked_lm_weights` is 1.0 for a prediction, 0.0 for padding;
       `next_sentence_labels` is 0 for segments in order, 1 for swapped ones;
-      `token_boundary` is 1 where a token starts a word.
+      `token_boundary` is 1 where a token starts a word. Packed rows also have
+      `document_ids`, 1 for the first pair's tokens and so on, 0 for padding;
+      `next_sentence_positions`, the place of each pair's [CLS]; and
+      `next_sentence_weights`, 1.0 for a pair, 0.0 for padding.
     """
     sequence = Feature((max_seq_length,))
     predictions = Feature((max_predictions_per_seq,))
+    documents = Feature((max_documents_per_row or 1,))
+    packed = {
+        "document_ids": sequence,
+        "next_sentence_positions": documents,
+        "next_sentence_weights": Feature(documents.shape, "float32"),
+    }
     return {
         "input_ids": sequence,
         "input_mask": sequence,
@@ -84,7 +100,8 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> F
         "masked_lm_positions": predictions,
         "masked_lm_ids": predictions,
         "masked_lm_weights": Feature((max_predictions_per_seq,), "float32"),
-        "next_sentence_labels": Feature((1,)),
+        "next_sentence_labels": documents,
+        **(packed if max_documents_per_row else {}),
     }
 
 
@@ -96,12 +113,11 @@ def stated_pretraining_features(metadata: Mapping[str, Any]) -> Features:
     """
     features = metadata["features"]
     sizes = {"max_seq_length": "input_ids", "max_predictions_per_seq": "masked_lm_ids"}
-    return pretraining_features(
-        *(
-            metadata.get(size, features[name].size if name in features else 0)
-            for size, name in sizes.items()
-        )
+    sequence, predictions = (
+        metadata.get(size, features[name].size if name in features else 0)
+        for size, name in sizes.items()
     )
+    return pretraining_features(sequence, predictions, metadata.get(MAX_DOCUMENTS, 0))
 
 
 def squad_features(with_places: bool) -> Features:

@@ -18,7 +18,7 @@ import numpy as np
 
 from albert_tf.files import digest, read_json, require_utf8, short_digest
 from albert_tf.records.encoding import INDEX_EVERY
-from albert_tf.records.features import Feature, Features
+from albert_tf.records.features import MAX_DOCUMENTS, Feature, Features
 from albert_tf.storage import AnyPath, PathLike, as_path, find, resolve
 
 FORMAT_VERSION = 2
@@ -29,10 +29,14 @@ INDEX = "index"
 TOKENIZER_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
 # and the two segments of a pretraining row: "sop", "nsp" or "none".
 PAIR_OBJECTIVE = "pair_objective"
+_ALIKE = (*TOKENIZER_KEYS, PAIR_OBJECTIVE, MAX_DOCUMENTS, "features")
 _SIDECAR_SUFFIX = ".json"
 _SHARDED_NAME = re.compile(r"(.+)@([0-9]+)")
 # Types of the values that code relies on; counts are whole numbers.
-_COUNTS = ("rows", "bytes", "vocab_size", "max_seq_length", "max_predictions_per_seq")
+_COUNTS = (
+    *("rows", "bytes", "vocab_size", "max_seq_length", "max_predictions_per_seq"),
+    MAX_DOCUMENTS,
+)
 _TYPES = {
     "vocabulary_sha256": str,
     "content_sha256": str,
@@ -219,7 +223,7 @@ class RecordSet:
       rows: number of rows in each file.
       features: the spec that the rows of all files meet.
       metadata: the first file's sidecar; all files agree in the vocabulary, the text
-        cleaning and the pair objective.
+        cleaning, the pair objective and the packing of documents.
       sha256: digest of the sidecars, without statistics and index. It is the same for
         the same rows wherever the files are, and in all versions of sidecars.
       offsets: for each file the places of every 64th row, int64; None: its sidecar
@@ -257,6 +261,11 @@ class RecordSet:
         None: the sidecar does not say it, as those of fine-tuning.
         """
         return self.metadata.get(PAIR_OBJECTIVE)
+
+    @property
+    def max_documents_per_row(self) -> int:
+        """Upper bound on the pairs in a packed row; 0: rows are not packed."""
+        return self.metadata.get(MAX_DOCUMENTS, 0)
 
 
 def check_features(path: PathLike, features: Features, expected: Features) -> None:
@@ -343,7 +352,7 @@ def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> Record
                     f"{key}={short_digest(wanted)} is asked for: change the setting, "
                     "or make the records again."
                 )
-        for key in ("features", *TOKENIZER_KEYS, PAIR_OBJECTIVE):
+        for key in _ALIKE:
             if sidecar.get(key) != first.get(key):
                 raise ValueError(
                     f"{path} and {paths[0]} differ in {key} "

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.blocks import FeedForward, SelfAttention
-from albert_tf.model.encoder import MASKED_LOGIT, AlbertEncoder, FactorizedEmbedding
+from albert_tf.model.documents import MASKED_LOGIT
+from albert_tf.model.encoder import AlbertEncoder, FactorizedEmbedding
 from albert_tf.model.kernels import LAYER_NORM_EPSILON
 from albert_tf.model.layers import LayerNorm, Projection
 from albert_tf.serving.base import IDS

@@ -4,7 +4,8 @@ A loss over a global batch is sum(values * weights) / sum(weights), with both su
 over all replicas and all micro-batches, never a mean of means. Weights depend on the
 batch alone, so that their sum is known before the forward pass.
 
-Letters in shapes: B batch, P predictions, V vocabulary, C options.
+Letters in shapes: B batch, P predictions, K documents of a row, V vocabulary,
+C options.
 """
 
 import tensorflow as tf
@@ -39,14 +40,23 @@ def sentence_order(outputs: Tensors, batch: Tensors) -> tf.Tensor:
     """Cross-entropy of the segments' order, unweighted.
 
     Args:
-      outputs: `sentence_order_logits` float32 [B, 2].
-      batch: `sentence_order_label` int32 [B], 0 in order, 1 swapped.
+      outputs: `sentence_order_logits` float32 [B, 2]; of packed rows [B, K, 2].
+      batch: `sentence_order_label` int32 [B], 0 in order, 1 swapped; of packed rows
+        [B, K].
     Returns:
-      float32 [B].
+      float32 [B]; of packed rows [B, K].
     """
     return tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=batch["sentence_order_label"], logits=outputs["sentence_order_logits"]
     )
+
+
+def sentence_order_weights(batch: Tensors) -> tf.Tensor:
+    """Weights of pairs, as `row_weights`: float32 [B], or [B, K] of packed rows."""
+    rows = row_weights(batch)
+    if "sentence_order_weights" not in batch:
+        return rows
+    return tf.cast(batch["sentence_order_weights"], tf.float32) * rows[:, tf.newaxis]
 
 
 def classification(outputs: Tensors, batch: Tensors) -> tf.Tensor:

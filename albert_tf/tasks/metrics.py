@@ -38,6 +38,7 @@ def sentence_order_correct(outputs: Tensors, batch: Tensors) -> tf.Tensor:
     Args:
       outputs: `sentence_order_logits` float32 [B, 2].
       batch: `sentence_order_label` int32 [B].
+    Shapes of packed rows are as in `losses.sentence_order`.
     """
     best = tf.argmax(outputs["sentence_order_logits"], axis=-1, output_type=tf.int32)
     return tf.cast(best == batch["sentence_order_label"], tf.float32)

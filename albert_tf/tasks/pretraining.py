@@ -14,7 +14,13 @@ from albert_tf.tasks.base import Task, WeightedMean
 def _read_batch(features: Mapping[str, Any]) -> dict[str, Any]:
     batch = dict(features)
     # Records use the original's name; 0 in order, 1 swapped.
-    batch["sentence_order_label"] = batch.pop("next_sentence_labels")[:, 0]
+    labels = batch.pop("next_sentence_labels")
+    if "document_ids" in batch:
+        batch["sentence_order_label"] = labels
+        for name in ("positions", "weights"):
+            batch[f"sentence_order_{name}"] = batch.pop(f"next_sentence_{name}")
+    else:
+        batch["sentence_order_label"] = labels[:, 0]
     # Masks are static; `token_boundary` is only needed for dynamic masking.
     batch.pop("token_boundary")
     return batch
@@ -26,14 +32,16 @@ PRETRAINING = Task(
     read_batch=_read_batch,
     losses={
         "masked_lm_loss": WeightedMean(losses.masked_lm, losses.masked_lm_weights),
-        "sentence_order_loss": WeightedMean(losses.sentence_order, losses.row_weights),
+        "sentence_order_loss": WeightedMean(
+            losses.sentence_order, losses.sentence_order_weights
+        ),
     },
     metrics={
         "masked_lm_accuracy": WeightedMean(
             metrics.masked_lm_correct, losses.masked_lm_weights
         ),
         "sentence_order_accuracy": WeightedMean(
-            metrics.sentence_order_correct, losses.row_weights
+            metrics.sentence_order_correct, losses.sentence_order_weights
         ),
     },
     best_metric="masked_lm_accuracy",

@@ -154,7 +154,7 @@ def records_for(record_sets: Sequence[RecordSet], length: int) -> RecordSet:
       record_sets: rows, a set for each length.
       length: tokens in a row of the phase; 0: as the rows of the first set are stored.
     Raises:
-      ValueError: all rows are shorter.
+      ValueError: all rows are shorter, or rows to be cut are packed.
     """
     if not length:
         return record_sets[0]
@@ -166,7 +166,14 @@ def records_for(record_sets: Sequence[RecordSet], length: int) -> RecordSet:
             f"{record_sets[0].paths[0]} and its set have at most {longest}: make "
             "longer ones, or shorten the phase."
         )
-    return min(long_enough, key=rows_length)
+    chosen = min(long_enough, key=rows_length)
+    if chosen.max_documents_per_row and rows_length(chosen) > length:
+        raise ValueError(
+            f"The packed rows of {chosen.paths[0]} have {rows_length(chosen)} tokens "
+            f"and cannot be cut to a phase of {length}: make packed rows of that "
+            "length too."
+        )
+    return chosen
 
 
 def is_cut(record_sets: Sequence[RecordSet], phase: Phase) -> bool:

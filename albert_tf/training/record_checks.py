@@ -5,6 +5,7 @@ from typing import Any
 from albert_tf.checkpoints.model_dir import PRETRAINING_FILE, folder_of
 from albert_tf.checkpoints.tokenizer_check import check_tokenizer
 from albert_tf.files import read_json
+from albert_tf.records.features import MAX_DOCUMENTS
 from albert_tf.records.length_sets import check_alike
 from albert_tf.records.sidecar import PAIR_OBJECTIVE, RecordSet, check_features
 from albert_tf.training import run_checkpoints
@@ -40,12 +41,13 @@ def check_records(job: Job) -> None:
 
 def describe(rows: RecordSet) -> dict[str, Any]:
     """Returns JSON values that tell which rows were read."""
-    objective = rows.pair_objective
+    objective, documents = rows.pair_objective, rows.max_documents_per_row
     return {
         "files": list(rows.paths),
         "rows": rows.total_rows,
         "sha256": rows.sha256,
         **({PAIR_OBJECTIVE: objective} if objective else {}),
+        **({MAX_DOCUMENTS: documents} if documents else {}),
     }
 
 

@@ -19,7 +19,8 @@ class Statistics:
       row_pieces: their tokens without padding, special tokens included.
       padding_pieces: their padding.
       truncated_pieces: tokens of text that did not fit their row.
-      pair_labels: rows by the relation of their two segments.
+      pair_labels: pairs by the relation of their two segments; their sum is that of
+        the rows, unless these are packed.
       ngrams_drawn, ngrams_placed: by number of words; see `masking.MaskedRows`.
       replacements: masked tokens by their replacement: mask, kept, random.
       skipped: what was left out or cut, by reason.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.records.features import Features, pretraining_features
+from albert_tf.records.features import MAX_DOCUMENTS, Features, pretraining_features
 from albert_tf.text import packing
 from data_prep.pretraining.masking import MaskingConfig
 
@@ -24,6 +24,10 @@ ROWS, ASSIGNMENT, SHUFFLE = range(3)
 
 _MOST_DUPLICATES = 1_000_000
 _LONGEST = 1_000_000
+# [CLS] a [SEP] b [SEP].
+_SHORTEST_PAIR = packing.SPECIAL_TOKENS_OF_PAIR + 2
+# Tokens of a packed row for each pair that it has room for, unless that is given.
+_TOKENS_PER_DOCUMENT = 16
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,10 @@ class PretrainingDataConfig:
       pair_objective: the two segments of a row. sop: consecutive text, swapped in half
         of the rows. nsp: the second one is of another document in half of the rows.
         none: consecutive text in order.
+      pack_documents: put several short pairs into one row, with attention kept inside
+        each; without it the rest of a short pair's row is padding.
+      max_documents_per_row: largest number of pairs in a packed row; 0: one for every
+        16 tokens of the row, and at least 2.
       masking: how rows are masked.
     """
 
@@ -48,14 +56,15 @@ class PretrainingDataConfig:
     pair_objective: str = field(
         default="sop", metadata={"choices": tuple(sorted(PAIR_OBJECTIVES))}
     )
+    pack_documents: bool = False
+    max_documents_per_row: int = 0
     masking: MaskingConfig = field(default_factory=MaskingConfig)
 
     def __post_init__(self):
-        smallest = packing.SPECIAL_TOKENS_OF_PAIR + 2
-        if not smallest <= self.max_seq_length <= _LONGEST:
+        if not _SHORTEST_PAIR <= self.max_seq_length <= _LONGEST:
             raise ValueError(
-                f"max_seq_length must be from {smallest} ([CLS] a [SEP] b [SEP]) to "
-                f"{_LONGEST:,}. Received {self.max_seq_length}."
+                f"max_seq_length must be from {_SHORTEST_PAIR} ([CLS] a [SEP] b [SEP]) "
+                f"to {_LONGEST:,}. Received {self.max_seq_length}."
             )
         if not 0.0 <= self.short_seq_prob <= 1.0:
             raise ValueError(
@@ -77,6 +86,23 @@ class PretrainingDataConfig:
                 f"pair_objective must be one of {', '.join(PAIR_OBJECTIVES)}. "
                 f"Received {self.pair_objective!r}."
             )
+        self._check_packing()
+
+    def _check_packing(self) -> None:
+        if not self.pack_documents:
+            if self.max_documents_per_row:
+                raise ValueError(
+                    "max_documents_per_row is for packed rows. Received "
+                    f"{self.max_documents_per_row}: pass --pack_documents too."
+                )
+            return
+        most = self.max_seq_length // _SHORTEST_PAIR
+        if not 2 <= self.documents_per_row <= most:
+            raise ValueError(
+                f"max_documents_per_row must be from 2 to {most}, the shortest pairs "
+                f"in a row of {self.max_seq_length} tokens, or 0 for a number by that "
+                f"length. Received {self.max_documents_per_row}."
+            )
 
     @property
     def max_text_tokens(self) -> int:
@@ -84,15 +110,32 @@ class PretrainingDataConfig:
         return self.max_seq_length - packing.SPECIAL_TOKENS_OF_PAIR
 
     @property
+    def documents_per_row(self) -> int:
+        """The largest number of pairs in a row."""
+        if not self.pack_documents:
+            return 1
+        by_length = max(2, self.max_seq_length // _TOKENS_PER_DOCUMENT)
+        return self.max_documents_per_row or by_length
+
+    @property
     def features(self) -> Features:
         """Features of the rows on disk."""
         return pretraining_features(
-            self.max_seq_length, self.masking.max_predictions_per_seq
+            self.max_seq_length,
+            self.masking.max_predictions_per_seq,
+            self.documents_per_row if self.pack_documents else 0,
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all values under the names of their flags, fit for JSON."""
+        """Returns all values under the names of their flags, fit for JSON.
+
+        Packing is told by `max_documents_per_row`, which only packed rows have: the
+        values of others are those of earlier releases.
+        """
         values = asdict(self)
+        del values["pack_documents"], values[MAX_DOCUMENTS]
+        if self.pack_documents:
+            values[MAX_DOCUMENTS] = self.documents_per_row
         return values | values.pop("masking")
 
     def rng(self, purpose: int, *key: int) -> np.random.Generator:

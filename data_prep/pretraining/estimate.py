@@ -14,13 +14,13 @@ from data_prep.cluster import start_workers
 from data_prep.corpus.files import Part, divide, part_bytes, stat_files
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenize import Encoder, check_text, encode_parts
-from data_prep.corpus.tokenized_corpus import TokenizedCorpus, cut_blocks
+from data_prep.corpus.tokenized_corpus import TokenizedCorpus
 from data_prep.parallel import Call
 from data_prep.pretraining.config import ROWS, PretrainingDataConfig
 from data_prep.pretraining.job import PretrainingDataJob
-from data_prep.pretraining.output_files import table_line
+from data_prep.pretraining.output_files import padding_shares, table_line
 from data_prep.pretraining.rows import make_rows
-from data_prep.pretraining.shards import choose_block_size
+from data_prep.pretraining.shards import choose_block_size, cut_row_blocks
 from data_prep.progress import progress_bar
 
 # Number of groups of parts that are read, spread evenly over the text, and bytes read
@@ -39,6 +39,7 @@ class _Sample:
     Attributes:
       read: bytes of input.
       statistics: of the text.
+      made: statistics of the rows, all duplicates included.
       rows, record_bytes: of one duplicate, on average.
       text_seconds: processor time of tokenization.
       row_seconds: processor time of the rows of one duplicate, on average.
@@ -46,6 +47,7 @@ class _Sample:
 
     read: int
     statistics: Statistics
+    made: Statistics
     rows: float
     record_bytes: float
     text_seconds: float
@@ -156,6 +158,7 @@ def sample_group(
     return _Sample(
         read,
         text,
+        rows,
         rows.rows / duplicates,
         record_bytes / duplicates,
         text_seconds,
@@ -167,7 +170,7 @@ def _blocks(
     corpus: TokenizedCorpus, config: PretrainingDataConfig, rows_per_block: int
 ) -> Iterator[TokenizedCorpus]:
     offsets = corpus.sentence_offsets, corpus.document_offsets
-    for bounds in cut_blocks(*offsets, config.max_text_tokens, rows_per_block):
+    for bounds in cut_row_blocks(*offsets, config, rows_per_block):
         yield corpus.block(*bounds)
 
 
@@ -178,9 +181,10 @@ def _project(
     total: int,
 ) -> dict[str, Any]:
     """Projects samples onto the whole text; see `estimate`."""
-    text = Statistics()
+    text, made = Statistics(), Statistics()
     for sample in samples:
         text.merge(sample.statistics)
+        made.merge(sample.made)
     check_text(text, job.text_config)
 
     def projected(value: Callable[[_Sample], float]) -> float:
@@ -207,6 +211,7 @@ def _project(
         "shards": len(job.outputs.paths),
         "rows": round(rows),
         "record_bytes": round(record_bytes),
+        **(padding_shares(made, True) if job.config.pack_documents else {}),
         **_free_disk(job.outputs.paths[0]),
         "minutes_of_one_processor": round(seconds / 60, 2),
     }

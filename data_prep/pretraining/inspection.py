@@ -1,13 +1,14 @@
 """Shows pretraining records to people and checks them against their contract."""
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from albert_tf.records.features import stated_pretraining_features
 from albert_tf.records.sidecar import check_features, read_metadata
+from albert_tf.text.packed_rows import split_rows
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.pretraining.config import PAIR_OBJECTIVES
 
@@ -42,6 +43,8 @@ def describe_row(
 ) -> str:
     """Formats a row as text: lengths, label, both segments, predictions in braces.
 
+    Label and segments of a packed row are those of each document.
+
     Tokens to predict: `{cat>[MASK]}` was cat before it was masked, `{cat>dog}` was
     replaced at random, `{cat>cat}` was left as it was.
 
@@ -58,23 +61,35 @@ def describe_row(
         if 0 <= position < len(tokens):
             tokens[position] = f"{{{name(label)}>{tokens[position]}}}"
     real = int(row["input_mask"].sum())
-    second = real - int(row["segment_ids"].sum())
-    label = int(row["next_sentence_labels"].item())
+    summary = f"{real} tokens, {predicted} to predict"
+    documents = row.get("document_ids", row["input_mask"])
+    lines = []
+    for number, label in enumerate(row["next_sentence_labels"].tolist(), 1):
+        places = np.flatnonzero(documents == number)
+        if len(places):
+            segments = row["segment_ids"][places]
+            lines.append(f"label {_label_text(label, metadata)}")
+            lines.extend(_segment_lines("A", tokens, places[segments == 0]))
+            lines.extend(_segment_lines("B", tokens, places[segments != 0]))
+    if "document_ids" in row:
+        return "\n".join([summary, *lines])
+    return "\n".join([", ".join([summary, *lines[:1]]), *lines[1:]])
+
+
+def _label_text(label: int, metadata: Mapping[str, Any]) -> str:
     meanings = PAIR_OBJECTIVES.get(metadata.get("pair_objective", "sop"), ())
-    meaning = meanings[label] if 0 <= label < len(meanings) else "unknown"
-    lines = [f"{real} tokens, {predicted} to predict, label {label} ({meaning})"]
-    for segment, part in (("A", tokens[:second]), ("B", tokens[second:real])):
-        lines.extend(
-            textwrap.wrap(
-                " ".join(part),
-                _COLUMNS,
-                initial_indent=f"  {segment}: ",
-                subsequent_indent="     ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-        )
-    return "\n".join(lines)
+    return f"{label} ({meanings[label] if 0 <= label < len(meanings) else 'unknown'})"
+
+
+def _segment_lines(name: str, tokens: Sequence[str], places: np.ndarray) -> list[str]:
+    return textwrap.wrap(
+        " ".join(tokens[place] for place in places.tolist()),
+        _COLUMNS,
+        initial_indent=f"  {name}: ",
+        subsequent_indent="     ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def find_problems(
@@ -134,29 +149,18 @@ def _checks(
     rows: Rows, vocab_size: int, special: tuple[int, int, int | None]
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yields (message about a broken rule, bool [R]: whether a row breaks it)."""
-    ids, mask, segments = rows["input_ids"], rows["input_mask"], rows["segment_ids"]
-    boundary, weights = rows["token_boundary"], rows["masked_lm_weights"]
+    ids, mask, boundary = rows["input_ids"], rows["input_mask"], rows["token_boundary"]
     positions, labels = rows["masked_lm_positions"], rows["masked_lm_ids"]
-    cls_id, sep_id, pad_id = special
-    place = np.arange(len(ids))
-    length = mask.sum(axis=1)
-    # Indices of both [SEP], from the segments.
-    last = np.clip(length - 1, 0, ids.shape[1] - 1)
-    middle = np.clip(length - segments.sum(axis=1) - 1, 0, ids.shape[1] - 1)
+    weights, pad_id = rows["masked_lm_weights"], special[2]
+    pairs = _Pairs.of(rows)
 
     yield "input_ids outside the vocabulary", _any((ids < 0) | (ids >= vocab_size))
-    yield "input_mask is not ones, then zeros", ~_is_ones_then_zeros(mask)
-    yield (
-        "segment_ids are not zeros, then ones, then zeros for padding",
-        ~_is_ones_then_zeros(mask - segments) | _any(segments > mask),
-    )
-    yield "a segment is empty", (middle < 2) | (last < middle + 2)
-    yield (
-        "[CLS] or a [SEP] is not where the segments say",
-        (ids[:, 0] != cls_id)
-        | (ids[place, middle] != sep_id)
-        | (ids[place, last] != sep_id),
-    )
+    if "document_ids" in rows:
+        yield from _document_checks(rows)
+    for text, is_bad in _pair_checks(pairs, special):
+        is_bad_row = np.zeros(len(ids), bool)
+        is_bad_row[pairs.row[is_bad]] = True
+        yield text, is_bad_row
     if pad_id is not None:
         yield "padding is not the padding token", _any((mask == 0) & (ids != pad_id))
     yield (
@@ -170,10 +174,12 @@ def _checks(
         "masked_lm_positions do not rise",
         _any((np.diff(positions, axis=1) <= 0) & used[:, 1:]),
     )
-    is_special = (positions == 0) | (positions == middle[:, None])
+    inside = (positions >= 0) & (positions < ids.shape[1])
+    place = np.where(inside, positions, 0)
+    is_text = np.take_along_axis(pairs.is_text(len(ids)), place, axis=1)
     yield (
         "a masked position is not in the text of a segment",
-        _any(used & (is_special | (positions < 0) | (positions >= last[:, None]))),
+        _any(used & ~(inside & is_text)),
     )
     yield (
         "masked_lm_ids outside the vocabulary",
@@ -186,6 +192,100 @@ def _checks(
     yield (
         "the label is not 0 or 1",
         _any(~np.isin(rows["next_sentence_labels"], (0, 1))),
+    )
+
+
+class _Pairs(NamedTuple):
+    """The pairs of all rows, D of them.
+
+    Attributes:
+      row, column: int64 [D], the place of a pair's first token.
+      ids, mask, segments: int [D, S], from the first token on.
+      middle, last: int64 [D], the columns in them of both [SEP], by the segments.
+    """
+
+    row: np.ndarray
+    column: np.ndarray
+    ids: np.ndarray
+    mask: np.ndarray
+    segments: np.ndarray
+    middle: np.ndarray
+    last: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows) -> "_Pairs":
+        """Finds the pairs of rows, packed or not."""
+        names = ("input_ids", "input_mask", "segment_ids")
+        features = {name: rows[name] for name in names}
+        row = np.arange(len(rows["input_ids"]))
+        column = np.zeros_like(row)
+        if "document_ids" in rows:
+            row, column, features = split_rows(features, rows["document_ids"])
+        ids, mask, segments = (features[name] for name in names)
+        length, largest = mask.sum(axis=1), ids.shape[1] - 1
+        last = np.clip(length - 1, 0, largest)
+        middle = np.clip(length - segments.sum(axis=1) - 1, 0, largest)
+        return cls(row, column, ids, mask, segments, middle, last)
+
+    def is_text(self, rows: int) -> np.ndarray:
+        """Returns bool [R, S]: True for the tokens of segments."""
+        columns = np.arange(self.ids.shape[1])
+        inside = (columns > 0) & (columns < self.last[:, None])
+        pair, column = np.nonzero(inside & (columns != self.middle[:, None]))
+        result = np.zeros((rows, self.ids.shape[1]), bool)
+        result[self.row[pair], self.column[pair] + column] = True
+        return result
+
+
+def _pair_checks(
+    pairs: _Pairs, special: tuple[int, int, int | None]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """As `_checks`, for each pair: bool [D]."""
+    ids, mask, segments, middle, last = pairs[2:]
+    cls_id, sep_id, _ = special
+    place = np.arange(len(ids))
+    yield "input_mask is not ones, then zeros", ~_is_ones_then_zeros(mask)
+    yield (
+        "segment_ids are not zeros, then ones, then zeros for padding",
+        ~_is_ones_then_zeros(mask - segments) | _any(segments > mask),
+    )
+    yield "a segment is empty", (middle < 2) | (last < middle + 2)
+    yield (
+        "[CLS] or a [SEP] is not where the segments say",
+        (ids[:, 0] != cls_id)
+        | (ids[place, middle] != sep_id)
+        | (ids[place, last] != sep_id),
+    )
+
+
+def _document_checks(rows: Rows) -> Iterator[tuple[str, np.ndarray]]:
+    """The checks of packed rows alone, as `_checks`."""
+    documents, steps = rows["document_ids"], np.diff(rows["document_ids"], axis=1)
+    is_end = documents[:, 1:] == 0
+    yield (
+        "document_ids are not 1, 2 and so on, then zeros for padding",
+        (documents[:, 0] != 1) | _any(~is_end & (steps != 0) & (steps != 1)),
+    )
+    yield (
+        "input_mask is not 1 where document_ids are above 0",
+        _any(rows["input_mask"] != (documents > 0)),
+    )
+    weights, positions = rows["next_sentence_weights"], rows["next_sentence_positions"]
+    yield (
+        "next_sentence_weights are not a 1 for each document, then zeros",
+        ~_is_ones_then_zeros(weights) | (weights.sum(axis=1) != documents.max(axis=1)),
+    )
+    expected, used = np.zeros_like(positions), weights > 0
+    row, column = np.nonzero(used)
+    first = np.argmax(documents[row] == 1 + column[:, None], axis=1)
+    expected[row, column] = first
+    yield (
+        "next_sentence_positions are not the first tokens of the documents",
+        _any(positions != expected),
+    )
+    yield (
+        "next_sentence_labels behind the last document are not 0",
+        _any(~used & (rows["next_sentence_labels"] != 0)),
     )
 
 

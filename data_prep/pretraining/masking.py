@@ -130,6 +130,7 @@ def mask_rows(
     mask_id: int,
     ordinary_ids: np.ndarray,
     rng: np.random.Generator,
+    pairs: np.ndarray | int = 1,
 ) -> MaskedRows:
     """Chooses n-grams of whole words and replaces their tokens.
 
@@ -143,12 +144,13 @@ def mask_rows(
       mask_id: id of [MASK].
       ordinary_ids: int [K], tokens that may be drawn as random replacements.
       rng: the only source of randomness.
+      pairs: int [R], pairs of segments in each row, or one number for all rows.
     Returns:
       The rows, [R, S] and [R, P]. Every row that has text has a prediction.
     """
     segment_first = segment_starts(is_text)
-    # [CLS] and a [SEP] for each segment belong to the length.
-    lengths = 1 + is_text.sum(axis=1) + segment_first.sum(axis=1)
+    # [CLS] of each pair and a [SEP] for each segment belong to the length.
+    lengths = pairs + is_text.sum(axis=1) + segment_first.sum(axis=1)
     wanted = np.rint(lengths * config.masked_lm_prob).astype(np.int64)
     budget = np.clip(wanted, 1, config.max_predictions_per_seq)
     if config.do_whole_word_mask:

@@ -6,6 +6,7 @@ from typing import Any
 
 from albert_tf.file_kinds import check_replaceable, check_suffix
 from albert_tf.files import json_bytes
+from albert_tf.records.features import MAX_DOCUMENTS
 from albert_tf.records.sidecar import read_metadata, shard_paths, sidecar_path
 from albert_tf.records.writer import check_output
 from albert_tf.storage import as_path
@@ -134,7 +135,8 @@ def finished_sidecars(
         if not is_finished(path):
             continue
         sidecar = read_metadata(path)
-        for key, value in {**expected, "shard": number}.items():
+        # Rows that are not packed lack this key.
+        for key, value in {MAX_DOCUMENTS: None, **expected, "shard": number}.items():
             if sidecar.get(key) != value:
                 raise ValueError(
                     f"{path} is there already, made with {key}={sidecar.get(key)}, but "
@@ -184,12 +186,11 @@ def make_report(
         else value
         for name, value in total.to_dict().items()
     }
-    row_places = total.row_pieces + total.padding_pieces
     return {
         "shards": len(sidecars),
         **counts,
         "unknown_share": total.unknown_pieces / total.pieces,
-        "padding_share": total.padding_pieces / row_places,
+        **padding_shares(total, MAX_DOCUMENTS in sidecars[0]),
         "shares": {
             name: _shares(counts[name])
             for name in ("pair_labels", "ngrams_drawn", "ngrams_placed", "replacements")
@@ -205,6 +206,18 @@ def make_report(
         ),
         "peak_memory_megabytes": round(figures.peak_memory_bytes / 1e6, 1),
     }
+
+
+def padding_shares(statistics: Statistics, is_packed: bool) -> dict[str, float]:
+    """Returns the shares of padding in rows as they are and, of packed rows, with a row
+    for each pair."""
+    places = statistics.row_pieces + statistics.padding_pieces
+    shares = {"padding_share": statistics.padding_pieces / places}
+    if is_packed:
+        length = places // statistics.rows
+        alone = statistics.pair_labels.total() * length
+        shares["unpacked_padding_share"] = 1.0 - statistics.row_pieces / alone
+    return shares
 
 
 def _shares(counts: Mapping[Any, int]) -> dict[Any, float]:

@@ -2,7 +2,7 @@
 
     tokenize.prepare_text   files -> ids in segments, in a folder
     rows.make_rows          a block of a segment -> masked rows             (here)
-        pairs.choose_pairs      -> pairs of segments
+        pairs.choose_pairs      -> pairs of segments, one or several a row
         masking.mask_rows       -> n-gram masks
     shards.make_shards      all blocks -> files of shuffled rows
 
@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.text import packing
+from albert_tf.text.packed_rows import assign_rows, join_rows
 from data_prep.corpus.segmenter import RowTokenizer
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import TokenizedCorpus
@@ -32,7 +33,7 @@ from data_prep.pretraining.masking import (
     mask_rows,
     segment_starts,
 )
-from data_prep.pretraining.pairs import OtherText, choose_pairs
+from data_prep.pretraining.pairs import OtherText, SegmentPairs, choose_pairs
 
 
 def make_rows(
@@ -59,15 +60,7 @@ def make_rows(
     """
     word_starts = tokenizer.word_start_table[block.ids]
     pairs = choose_pairs(block, word_starts, config, others, rng, statistics)
-    packed = packing.pack_rows(
-        pairs.ids,
-        pairs.ranges_a,
-        pairs.ranges_b,
-        config.max_seq_length,
-        cls_id=tokenizer.cls_id,
-        sep_id=tokenizer.sep_id,
-        pad_id=tokenizer.pad_id,
-    )
+    packed = _pack(pairs, tokenizer, config)
     stored_ids, is_real = packed["input_ids"], packed["input_mask"] == 1
     # If a segmenter found words, a stored id also tells whether it starts one.
     size = tokenizer.vocab_size
@@ -84,18 +77,58 @@ def make_rows(
         mask_id=tokenizer.mask_id,
         ordinary_ids=tokenizer.ordinary_ids,
         rng=rng,
+        pairs=(input_ids == tokenizer.cls_id).sum(axis=1),
     )
     labels = PAIR_OBJECTIVES[config.pair_objective]
     _count_rows(statistics, is_real, labels, pairs.labels, masked)
     return {
+        **packed,
         "input_ids": masked.input_ids,
-        "input_mask": packed["input_mask"],
-        "segment_ids": packed["segment_ids"],
         "token_boundary": (is_real & (starts | is_special)).astype(np.int32),
         "masked_lm_positions": masked.masked_lm_positions,
         "masked_lm_ids": masked.masked_lm_ids,
         "masked_lm_weights": masked.masked_lm_weights,
-        "next_sentence_labels": pairs.labels[:, None],
+    }
+
+
+def _pack(
+    pairs: SegmentPairs, tokenizer: RowTokenizer, config: PretrainingDataConfig
+) -> dict[str, np.ndarray]:
+    """Puts pairs into rows.
+
+    Returns:
+      All features without those of masks; `input_ids` are not masked.
+    """
+    texts = np.diff(pairs.ranges_a)[:, 0] + np.diff(pairs.ranges_b)[:, 0]
+    lengths = packing.SPECIAL_TOKENS_OF_PAIR + texts
+    width = config.max_seq_length
+    if config.pack_documents:
+        # Rows of single pairs are only moved from here on.
+        width = int(lengths.max(initial=1))
+    rows = packing.pack_rows(
+        pairs.ids,
+        pairs.ranges_a,
+        pairs.ranges_b,
+        width,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        pad_id=tokenizer.pad_id,
+    )
+    if not config.pack_documents:
+        return {**rows, "next_sentence_labels": pairs.labels[:, None]}
+    count = config.documents_per_row
+    places = assign_rows(lengths, config.max_seq_length, count)
+
+    def of_documents(values: np.ndarray | float, dtype: type) -> np.ndarray:
+        array: np.ndarray = np.zeros((places.rows, count), dtype)
+        array[places.row, places.number] = values
+        return array
+
+    return {
+        **join_rows(rows, places, config.max_seq_length, pad_id=tokenizer.pad_id),
+        "next_sentence_labels": of_documents(pairs.labels, np.int64),
+        "next_sentence_positions": of_documents(places.column, np.int64),
+        "next_sentence_weights": of_documents(1.0, np.float32),
     }
 
 
@@ -108,7 +141,7 @@ def _count_rows(
 ) -> None:
     """Adds the counts of a block's rows to `statistics`; `names` are of labels 0, 1."""
     real = int(is_real.sum())
-    statistics.rows += len(labels)
+    statistics.rows += len(is_real)
     statistics.row_pieces += real
     statistics.padding_pieces += is_real.size - real
     for counter, kinds, counts in (

@@ -103,7 +103,7 @@ def plan_rows(
     blocks = [
         (segment, first, end)
         for segment, offsets in enumerate(map_files(load_offsets, paths, paths))
-        for first, end in cut_blocks(*offsets, config.max_text_tokens, rows_per_block)
+        for first, end in cut_row_blocks(*offsets, config, rows_per_block)
     ]
     pairs = len(blocks) * config.dupe_factor
     if pairs < shards:
@@ -124,6 +124,22 @@ def choose_block_size(tokens: int, config: PretrainingDataConfig, shards: int) -
     """
     rows_per_shard = tokens * config.dupe_factor // config.max_text_tokens // shards
     return min(_ROWS_PER_BLOCK, max(1, rows_per_shard // 2))
+
+
+def cut_row_blocks(
+    sentence_offsets: np.ndarray,
+    document_offsets: np.ndarray,
+    config: PretrainingDataConfig,
+    rows_per_block: int,
+) -> list[tuple[int, int]]:
+    """Cuts a corpus into blocks of so many rows; see `cut_blocks`.
+
+    A short document takes a part of a packed row.
+    """
+    parts = config.documents_per_row
+    tokens_per_part = max(1, config.max_text_tokens // parts)
+    offsets = sentence_offsets, document_offsets
+    return cut_blocks(*offsets, tokens_per_part, rows_per_block * parts)
 
 
 def make_shards(

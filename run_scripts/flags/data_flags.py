@@ -29,6 +29,8 @@ def define_pretraining_data_flags(output_file: str | None = None) -> None:
         "dupe_factor",
         "random_seed",
         "pair_objective",
+        "pack_documents",
+        "max_documents_per_row",
     )
     fields.define(
         MaskingConfig,

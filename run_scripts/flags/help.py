@@ -109,6 +109,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "short_seq_prob",
         "pair_objective",
         "random_next_sentence",
+        "pack_documents",
+        "max_documents_per_row",
         "chinese_segmenter",
         "doc_stride",
         "max_query_length",

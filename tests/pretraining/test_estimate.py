@@ -1,5 +1,7 @@
 """Rows and bytes of a job are predicted from a sample of its text."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,16 @@ def test_rows_and_bytes_are_predicted(
     assert predicted["rows"] == pytest.approx(report["rows"], rel=0.05)
     assert predicted["record_bytes"] == pytest.approx(report["record_bytes"], rel=0.05)
     assert predicted["documents"] == pytest.approx(count, rel=0.05)
+
+
+def test_padding_of_packed_rows_is_predicted(documents, tmp_path):
+    short = [document[:2] for document in documents]
+    config = dataclasses.replace(CONFIG, pack_documents=True, max_documents_per_row=5)
+    job = make_job(short, config, tmp_path)
+    predicted, report = estimate(job), make_pretraining_data(job)
+    for name in ("rows", "record_bytes", "padding_share", "unpacked_padding_share"):
+        assert predicted[name] == pytest.approx(report[name], rel=0.05, abs=0.01)
+    assert 3 * report["padding_share"] < report["unpacked_padding_share"]
 
 
 def test_a_prediction_is_a_line_a_number():

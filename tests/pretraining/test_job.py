@@ -108,6 +108,15 @@ def test_shards_of_other_settings_are_refused(key, value, documents, tmp_path):
     assert digests(paths[:1]) == before[:1]
 
 
+def test_packed_and_unpacked_shards_are_not_mixed(documents, tmp_path):
+    packed = dataclasses.replace(CONFIG, pack_documents=True, max_documents_per_row=3)
+    for first, other, message in ((CONFIG, packed, "None"), (packed, CONFIG, "3")):
+        folder = tmp_path / message
+        make(documents[:50], first, folder)
+        with pytest.raises(ValueError, match=f"max_documents_per_row={message}, but"):
+            make(documents[:50], other, folder)
+
+
 def test_shards_of_other_text_are_refused(documents, tmp_path):
     make(documents[:50], CONFIG, tmp_path, files=2)
     with pytest.raises(ValueError, match="input_bytes"):

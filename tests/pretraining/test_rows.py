@@ -1,16 +1,19 @@
 """Rows are consecutive text of one document, rightly labelled and packed."""
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from albert_tf.records.features import pretraining_features
+from albert_tf.text.packed_rows import split_rows
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.reader import ReadingConfig, read_sentences
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import tokenize_sentences
 from data_prep.pretraining.config import PretrainingDataConfig
+from data_prep.pretraining.output_files import padding_shares
 from data_prep.pretraining.rows import make_rows as rows_make_rows
 from helpers.letters import (
     CONFIG,
@@ -171,3 +174,63 @@ def test_rows_of_real_text_decode_to_the_source(shared_data):
         assert joined in source
         compared += 1
     assert compared > 200
+
+
+PACKED = dataclasses.replace(CONFIG, pack_documents=True, max_documents_per_row=6)
+
+
+def test_packed_rows_hold_the_same_pairs_with_their_labels_and_less_padding():
+    rng = np.random.default_rng(12)
+    text = tokenize(make_documents(900, rng, sentences=(1, 4)))
+    statistics, packed_statistics = Statistics(), Statistics()
+    rows = make_rows(text, CONFIG, statistics)
+    packed = make_rows(text, PACKED, packed_statistics)
+    assert packed_statistics.pair_labels == statistics.pair_labels
+    assert packed_statistics.row_pieces == statistics.row_pieces
+    assert packed_statistics.rows == len(packed["input_ids"]) < 0.6 * statistics.rows
+    assert packed_statistics.padding_pieces < 0.1 * statistics.padding_pieces
+    shares = padding_shares(packed_statistics, True)
+    before = padding_shares(statistics, False)["padding_share"]
+    assert shares["unpacked_padding_share"] == pytest.approx(before)
+
+    features = PACKED.features
+    assert packed.keys() == features.keys()
+    assert all(packed[n].shape[1:] == f.shape for n, f in features.items())
+    names = ("input_ids", "input_mask", "segment_ids", "token_boundary")
+    unmasked = {**packed, "input_ids": packed["input_ids"].copy()}
+    row, slot = np.nonzero(packed["masked_lm_weights"])
+    unmasked["input_ids"][row, packed["masked_lm_positions"][row, slot]] = packed[
+        "masked_lm_ids"
+    ][row, slot]
+    row, column, single = split_rows(
+        {name: unmasked[name] for name in names}, packed["document_ids"]
+    )
+    number = packed["document_ids"][row, column] - 1
+    np.testing.assert_array_equal(
+        packed["next_sentence_positions"][row, number], column
+    )
+    assert packed["next_sentence_weights"][row, number].all()
+    assert packed["next_sentence_weights"].sum() == len(row)
+    labels = packed["next_sentence_labels"][row, number]
+    real = single["input_mask"].sum(axis=1)
+    found = Counter(
+        (tuple(ids[:count]), label)
+        for ids, count, label in zip(single["input_ids"], real, labels, strict=True)
+    )
+    expected = Counter(
+        (tuple(ids), label)
+        for ids, label in zip(
+            unmasked_ids(rows), rows["next_sentence_labels"][:, 0], strict=True
+        )
+    )
+    assert found == expected
+
+
+def test_the_budget_of_masks_is_that_of_the_whole_packed_row():
+    masking = dataclasses.replace(CONFIG.masking, max_predictions_per_seq=60)
+    config = dataclasses.replace(PACKED, masking=masking)
+    text = tokenize(make_documents(900, np.random.default_rng(13), sentences=(1, 4)))
+    rows = make_rows(text, config)
+    budget = np.rint(rows["input_mask"].sum(axis=1) * masking.masked_lm_prob)
+    predicted = rows["masked_lm_weights"].sum(axis=1)
+    assert (predicted <= budget).all() and np.mean(predicted == budget) > 0.95

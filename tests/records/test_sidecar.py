@@ -258,6 +258,17 @@ def test_files_of_several_objectives_are_not_read_together(tmp_path):
     assert read_record_set(paths[1:], {}).pair_objective == "nsp"
 
 
+def test_packed_and_unpacked_files_are_not_read_together(tmp_path):
+    paths = [
+        str(tiny.write_rows(tmp_path / name, 2, **metadata))
+        for name, metadata in (("a", {}), ("b", {"max_documents_per_row": 4}))
+    ]
+    with pytest.raises(ValueError, match=r"max_documents_per_row \(4 and None\)"):
+        read_record_set(paths, {})
+    read = [read_record_set([path], {}).max_documents_per_row for path in paths]
+    assert read == [0, 4]
+
+
 def test_the_digest_tells_rows_apart_wherever_they_are(tmp_path):
     def digest(folder, **metadata):
         (tmp_path / folder).mkdir()

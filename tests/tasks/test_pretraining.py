@@ -1,10 +1,12 @@
 """The pretraining tasks, with and without sentence order."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints.load import released_name
 from albert_tf.tasks.pretraining import MASKED_LM, PRETRAINING, pretraining_task
+from helpers.packed import MAX_DOCUMENTS, alone_and_packed, as_batch
 from helpers.tiny import tiny_config
 
 
@@ -60,3 +62,36 @@ def test_the_task_follows_the_rows_and_the_choice():
         ValueError, match=r"no sentence order .*--nosentence_order_loss"
     ):
         pretraining_task("none", True)
+
+
+def test_losses_and_metrics_of_packed_rows_are_those_of_unpacked_ones():
+    config = tiny_config(
+        num_hidden_layers=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    model = PRETRAINING.build_model(config, seed=2)
+    alone, packed, places = alone_and_packed()
+    numbers = {}
+    for kind, features in (("alone", alone), ("packed", packed)):
+        batch = PRETRAINING.read_batch(as_batch(features))
+        # The last document's row, or the last row, only fills the batch.
+        is_used = np.ones(len(features["input_ids"]), np.float32)
+        if kind == "packed":
+            is_used[-1] = 0
+        else:
+            is_used[places.row == places.rows - 1] = 0
+        batch["row_weight"] = is_used
+        for training in (True, False):
+            outputs = model(batch, training=training)
+            for name, number in (PRETRAINING.losses | PRETRAINING.metrics).items():
+                values, weights = number.values(outputs, batch), number.weights(batch)
+                assert values.shape == weights.shape
+                total = tf.reduce_sum(values * weights)
+                numbers[kind, training, name] = (total, tf.reduce_sum(weights))
+    for (kind, *key), expected in numbers.items():
+        if kind == "alone":
+            ours = numbers[("packed", *key)]
+            np.testing.assert_allclose(ours, expected, rtol=1e-5)
+    order = numbers["packed", True, "sentence_order_loss"]
+    assert order[1] == np.sum(places.row < places.rows - 1)
+    shape = (places.rows, MAX_DOCUMENTS, 2)
+    assert outputs["sentence_order_logits"].shape == shape

@@ -8,6 +8,7 @@ import pytest
 
 from albert_tf.records import batches, cutting
 from albert_tf.records.length_sets import read_sets_by_length
+from albert_tf.records.sidecar import read_record_set
 from albert_tf.training import identity, phases
 from albert_tf.training.phases import Phase
 from albert_tf.training.run import run
@@ -107,6 +108,15 @@ def test_a_phase_reads_the_shortest_rows_that_are_long_enough(sets):
         rows = phases.records_for(sets, length)
         assert phases.rows_length(rows) == expected
         assert phases.is_cut(sets, Phase(1, length, 1)) == (length != expected)
+
+
+def test_packed_rows_are_not_cut(tmp_path):
+    path = write_rows(tmp_path / "packed", 2, max_documents_per_row=4)
+    rows = read_record_set([str(path)], {})
+    length = phases.rows_length(rows)
+    assert phases.records_for([rows], length) is rows
+    with pytest.raises(ValueError, match=f"cannot be cut to a phase of {length - 1}"):
+        phases.records_for([rows], length - 1)
 
 
 def test_sets_must_agree_but_in_length(tmp_path, sets):

@@ -158,3 +158,12 @@ def test_results_tell_which_rows_were_evaluated(sets):
         "sha256": rows.sha256,
         "pair_objective": "nsp",
     }
+
+
+def test_results_tell_that_rows_are_packed(tmp_path):
+    # Without the features that the sidecar promises.
+    path = write_rows(tmp_path / "rows", 2, max_documents_per_row=4)
+    rows = read_record_set([str(path)], {})
+    assert record_checks.describe(rows)["max_documents_per_row"] == 4
+    with pytest.raises(ValueError, match=r"next_sentence_labels, .* shape \[4\]"):
+        record_checks.check_records(make_job(rows, tmp_path))

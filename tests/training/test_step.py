@@ -7,6 +7,7 @@ import tensorflow as tf
 from albert_tf.analysis.step_lowering import build_step
 from albert_tf.config import OptimizerConfig, TrainConfig
 from albert_tf.tasks.pretraining import PRETRAINING
+from helpers.packed import alone_and_packed, as_batch
 from helpers.tiny import tiny_config
 
 
@@ -37,3 +38,15 @@ def test_a_step_whose_gradient_is_not_finite_changes_no_weight(features):
     report, before, after = take_step(broken)
     assert report["skipped"] == 1 and report["gradient_norm"] == 0
     assert all(np.array_equal(*pair) for pair in zip(before, after, strict=True))
+
+
+def test_a_step_of_packed_rows_is_that_of_the_same_pairs_unpacked():
+    alone, packed, _ = alone_and_packed()
+    names = packed.keys() - alone.keys()
+    assert len(packed["input_ids"]) < len(alone["input_ids"]) and len(names) == 3
+    expected, _, weights = take_step(as_batch(alone))
+    report, _, packed_weights = take_step(as_batch(packed))
+    assert report == pytest.approx(expected, rel=1e-4)
+    for ours, theirs in zip(packed_weights, weights, strict=True):
+        # The first step of an optimizer magnifies gradients of almost nothing.
+        assert np.mean(np.isclose(ours, theirs, atol=1e-5)) > 0.98
