@@ -10,7 +10,7 @@ import itertools
 
 from absl import flags
 
-from albert_tf.records.sidecar import expand_paths
+from albert_tf.records.file_names import expand_paths
 from albert_tf.storage import as_path
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.pretraining.inspection import (

@@ -8,7 +8,7 @@ r"""Pretrains ALBERT on records, resumes, and evaluates.
 from absl import flags
 
 from albert_tf.storage import as_path, comparable
-from flags import common_flags, device_flags, phase_flags
+from flags import common_flags, device_flags, mask_flags, phase_flags
 
 FLAGS = flags.FLAGS
 
@@ -25,21 +25,19 @@ def main():
     weights = common_flags.initial_weights()
     model_config = common_flags.model_config(weights or _evaluated_run())
     expected = {
-        **_given("max_seq_length", "max_predictions_per_seq"),
+        **_given("max_seq_length"),
         "vocab_size": model_config.vocab_size,
         "lower_case": FLAGS.do_lower_case,
         "strip_accents": FLAGS.strip_accents,
         "vocabulary_sha256": common_flags.vocabulary_sha256(),
     }
-    train_rows = eval_rows = None
-    other_train_rows = []
-    if FLAGS.do_train:
-        train_rows, *other_train_rows = phase_flags.read_rows(expected)
+    eval_rows = None
+    train_sets = phase_flags.read_rows(expected) if FLAGS.do_train else []
     if FLAGS.do_eval:
         eval_file = FLAGS.eval_input_file or FLAGS.input_file
         eval_rows = common_flags.read_records(eval_file, expected)
-    if train_rows and eval_rows:
-        train_sets = (train_rows, *other_train_rows)
+    train_sets, eval_rows = mask_flags.with_masks(train_sets, eval_rows)
+    if train_sets and eval_rows:
         trained = {comparable(path) for rows in train_sets for path in rows.paths}
         for path in eval_rows.paths:
             if comparable(path) in trained:
@@ -54,16 +52,16 @@ def main():
     from albert_tf.tasks.pretraining import pretraining_task
     from albert_tf.training.run import Job, run
 
-    objective = (train_rows or eval_rows).pair_objective
+    objective = (train_sets[0] if train_sets else eval_rows).pair_objective
     job = Job(
         task=pretraining_task(objective, FLAGS.sentence_order_loss),
         model_config=model_config,
         optimizer_config=optimizer_config,
         train_config=train_config,
-        train_rows=train_rows,
+        train_rows=train_sets[0] if train_sets else None,
         eval_rows=eval_rows,
         phases=phases,
-        other_train_rows=other_train_rows,
+        other_train_rows=train_sets[1:],
         init_checkpoint=weights,
         unshare=FLAGS.unshare,
     )
@@ -96,7 +94,7 @@ if __name__ == "__main__":
     )
     common_flags.define_tokenizer_flags(cleaning=None, checked_only=True)
     common_flags.define_max_seq_length_flag()
-    common_flags.define_max_predictions_flag()
+    mask_flags.define_mask_flags()
     common_flags.define_run_flags()
     common_flags.define_optimizer_flags()
     phase_flags.define()

@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import TrainConfig
-from albert_tf.records import cutting, lanes, window
+from albert_tf.records import cutting, lanes, masked_batches_tf, window
 from albert_tf.records.bucketing import LengthBatches
-from albert_tf.records.features import Features
+from albert_tf.records.features import Features, is_compact
 from albert_tf.records.lanes import Share
 from albert_tf.records.reader import (
     check_counts,
@@ -56,10 +56,11 @@ def training_batches(
       `cutting.cut_rows` returns them.
     Raises:
       ValueError: the replicas cannot share the batch evenly; a file does not fit its
-        sidecar; rows to be cut are not padded to a length of at least that.
+        sidecar; rows to be cut are not of at least that length, or packed; a set of
+        rows without masks does not say how to mask them.
     """
     share = Share.of_worker(batch_size, context)
-    if length:
+    if length and not is_compact(record_set.metadata):
         _check_cut(record_set, length)
     if record_set.varies:
         check_files(record_set)
@@ -71,6 +72,11 @@ def training_batches(
         rows = window.training_rows(record_set, share, seed, first_step)
     else:
         rows = lanes.training_rows(open_index(record_set), share, seed, first_step)
+    if is_compact(record_set.metadata):
+        masked = masked_batches_tf.training_batches(
+            rows, record_set, share, first_step, length
+        )
+        return masked.prefetch(tf.data.AUTOTUNE)
 
     def parse(row: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = _parse(row, record_set.features)
@@ -108,8 +114,11 @@ def evaluation_batches(
         lengths = LengthBatches(record_set, batch_size, length_multiple)
         return _worker_batches(lengths, lengths.evaluation(sample), share)
     rows = lanes.evaluation_rows(open_index(record_set), share, sample)
+    if is_compact(record_set.metadata):
+        masked = masked_batches_tf.evaluation_batches(rows, record_set)
+        return masked.prefetch(tf.data.AUTOTUNE)
 
-    def parse(row: tf.Tensor, weight: tf.Tensor) -> dict[str, tf.Tensor]:
+    def parse(row: tf.Tensor, weight: tf.Tensor, _: tf.Tensor) -> dict[str, tf.Tensor]:
         return {**_parse(row, record_set.features), "row_weight": weight}
 
     return rows.map(parse, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)

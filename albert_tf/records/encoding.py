@@ -37,6 +37,7 @@ import numpy as np
 
 from albert_tf.records.features import (
     Features,
+    Strings,
     check_size,
     lengths_name,
     row_value,
@@ -54,13 +55,13 @@ INDEX_EVERY = 64
 # Tags (field number << 3 | 2, "length-delimited") of the messages in an Example.
 _FEATURES = _ENTRY = _KEY = _VALUES = b"\x0a"
 _FEATURE = b"\x12"
-_LIST_TAGS = {"int64": b"\x1a", "float32": b"\x12"}
+_LIST_TAGS = {"int64": b"\x1a", "float32": b"\x12", "string": b"\x0a"}
 # Field of a `tf.train.Feature` that holds the values of a dtype.
 _LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 
 
 def frame_rows(
-    columns: Mapping[str, np.ndarray], features: Features
+    columns: Mapping[str, np.ndarray | Strings], features: Features
 ) -> tuple[np.ndarray, np.ndarray]:
     """Encodes rows of fixed shapes as the bytes of a record file.
 
@@ -68,7 +69,7 @@ def frame_rows(
 
     Args:
       columns: each feature's values, [R, ...]; integers for int64. R may be 0.
-      features: the spec; int64 and float32 features of fixed shapes.
+      features: the spec; int64 and float32 features of fixed shapes, and strings.
     Returns:
       The frames, joined, uint8; and int64 [R + 1], the place at which each starts and,
       last, their end.
@@ -317,20 +318,27 @@ def _varints(values: np.ndarray) -> _Part:
     return _Part(slots.reshape(flat), used, np.count_nonzero(used, axis=1))
 
 
-def _entry(name: str, values: np.ndarray, dtype: str) -> list[_Part]:
+def _entry(name: str, values: np.ndarray | Strings, dtype: str) -> list[_Part]:
     """Encodes a feature: its name, and its values inside two messages with lengths."""
-    values = values.reshape(len(values), math.prod(values.shape[1:]))
-    if dtype == "int64":
-        parts = [_varints(values.astype(np.int64) if values.dtype == bool else values)]
-    else:
-        floats = np.ascontiguousarray(values, "<f4").view(np.uint8)
-        parts = [_Part(floats, None, floats.shape[1])]
+    parts = [_content(values, dtype)]
     for tag in (_VALUES, _LIST_TAGS[dtype], _FEATURE):
         parts = [_constant(tag), _length(parts), *parts]
     key = name.encode()
     # Names are ASCII words of less than 128 bytes, so one byte holds the length.
     parts = [_constant(_KEY + bytes([len(key)]) + key), *parts]
     return [_constant(_ENTRY), _length(parts), *parts]
+
+
+def _content(values: np.ndarray | Strings, dtype: str) -> _Part:
+    """Encodes the values of a feature alone."""
+    if isinstance(values, Strings):
+        used = np.arange(values.content.shape[1]) < values.sizes[:, None]
+        return _Part(values.content, used, values.sizes)
+    values = values.reshape(len(values), math.prod(values.shape[1:]))
+    if dtype == "int64":
+        return _varints(values.astype(np.int64) if values.dtype == bool else values)
+    floats = np.ascontiguousarray(values, "<f4").view(np.uint8)
+    return _Part(floats, None, floats.shape[1])
 
 
 @functools.lru_cache

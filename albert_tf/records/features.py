@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 # Entry of the sidecar of packed rows; the others lack it.
 MAX_DOCUMENTS = "max_documents_per_row"
 
@@ -39,6 +41,25 @@ class Feature:
 
 
 Features = Mapping[str, Feature]
+# The key of a sidecar that says whether rows are stored with masks, and its value for
+# rows without them; the sidecars of rows with masks lack it.
+MASKING, UNMASKED = "masking", "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class Strings:
+    """A column of strings of different lengths.
+
+    Attributes:
+      content: uint8 [R, w], the bytes of each row, then any values.
+      sizes: int64 [R], bytes of each row.
+    """
+
+    content: np.ndarray
+    sizes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.sizes)
 
 
 def lengths_name(name: str) -> str:
@@ -105,12 +126,35 @@ def pretraining_features(
     }
 
 
+def is_compact(metadata: Mapping[str, Any]) -> bool:
+    """Tells from a sidecar whether rows are stored without masks."""
+    return metadata.get(MASKING) == UNMASKED
+
+
+def compact_features() -> Features:
+    """Returns the features of a pretraining row without masks; see `compact.py`.
+
+    `tokens` has the ids of both segments in the order of the text, little-endian, of
+    `token_bytes` each; `word_starts` a bit for each of them, the lowest bit of a byte
+    first; `segment_split` the number of tokens of the first segment.
+    `next_sentence_labels` is 1 if the second segment is of another document (`nsp`).
+    """
+    return {
+        "tokens": Feature((), "string"),
+        "word_starts": Feature((), "string"),
+        "segment_split": Feature(()),
+        "next_sentence_labels": Feature((1,)),
+    }
+
+
 def stated_pretraining_features(metadata: Mapping[str, Any]) -> Features:
     """Returns the features that pretraining rows must have by their sidecar.
 
     Args:
       metadata: a sidecar; lengths that it does not state are those of its features.
     """
+    if is_compact(metadata):
+        return compact_features()
     features = metadata["features"]
     sizes = {"max_seq_length": "input_ids", "max_predictions_per_seq": "masked_lm_ids"}
     sequence, predictions = (

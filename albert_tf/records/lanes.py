@@ -212,7 +212,7 @@ def training_rows(
 def evaluation_rows(
     index: RowIndex, share: Share, sample: np.ndarray | None
 ) -> tf.data.Dataset:
-    """Returns serialized rows of one worker, and their weights: every row once.
+    """Returns serialized rows of one worker, their weights and numbers: each row once.
 
     Rows are in file order or, of a set that is too large for every worker to read, in
     lanes that are in file order.
@@ -222,8 +222,8 @@ def evaluation_rows(
       share: the worker's part.
       sample: places of the rows to read, rising, int64; None: all rows.
     Returns:
-      String [R] and float32 [R] for each replica; the weight is 0 for rows that only
-      fill the last batch.
+      String [R], float32 [R] and int64 [R] for each replica; the weight is 0 for rows
+      that only fill the last batch, which are row 0 again.
     """
     if index.total_rows <= _ROWS_IN_MEMORY:
         rounds = Rounds(lanes=1, block=share.batch_size, steps=1)
@@ -245,9 +245,15 @@ def evaluation_rows(
         fill = fill.repeat().take(steps * rounds.block - (end - begin))
         return rows.concatenate(fill).batch(_ROWS_PER_CHUNK)
 
-    def weigh(step: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        weights = tf.cast(step * share.batch_size + places < total, tf.float32)
-        return rows, share.per_replica(weights)
+    def weigh(step: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        is_row = step * share.batch_size + places < total
+        begin, _ = rounds.part(tf.constant(places // rounds.block), 0, total)
+        numbers = begin + step * rounds.block + places % rounds.block
+        numbers = tf.where(is_row, numbers, 0)
+        if chosen is not None:
+            numbers = tf.where(is_row, tf.gather(chosen, numbers), 0)
+        weights = tf.cast(is_row, tf.float32)
+        return rows, share.per_replica(weights), share.per_replica(numbers)
 
     return _interleaved(rounds, share, read_lane).enumerate().map(weigh).unbatch()
 

@@ -8,18 +8,18 @@ row, so that reading can begin anywhere; readers of version 1 look for them in t
 
 import contextlib
 import dataclasses
-import itertools
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from albert_tf.files import digest, read_json, require_utf8, short_digest
+from albert_tf.records.compact import FORMAT_KEYS, CompactFormat
 from albert_tf.records.encoding import INDEX_EVERY
-from albert_tf.records.features import MAX_DOCUMENTS, Feature, Features
-from albert_tf.storage import AnyPath, PathLike, as_path, find, resolve
+from albert_tf.records.features import MAX_DOCUMENTS, Feature, Features, is_compact
+from albert_tf.records.masking_config import ReadTimeMasks
+from albert_tf.storage import AnyPath, PathLike, as_path
 
 FORMAT_VERSION = 2
 _KNOWN_VERSIONS = (1, 2)
@@ -29,9 +29,8 @@ INDEX = "index"
 TOKENIZER_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
 # and the two segments of a pretraining row: "sop", "nsp" or "none".
 PAIR_OBJECTIVE = "pair_objective"
-_ALIKE = (*TOKENIZER_KEYS, PAIR_OBJECTIVE, MAX_DOCUMENTS, "features")
-_SIDECAR_SUFFIX = ".json"
-_SHARDED_NAME = re.compile(r"(.+)@([0-9]+)")
+_ALIKE = ("features", *TOKENIZER_KEYS, PAIR_OBJECTIVE, MAX_DOCUMENTS, *FORMAT_KEYS)
+SIDECAR_SUFFIX = ".json"
 # Types of the values that code relies on; counts are whole numbers.
 _COUNTS = (
     *("rows", "bytes", "vocab_size", "max_seq_length", "max_predictions_per_seq"),
@@ -54,7 +53,7 @@ _STATISTICS = ("statistics", "text")
 
 def sidecar_path(path: PathLike) -> AnyPath:
     """Returns the path of a record file's sidecar."""
-    return as_path(f"{path}{_SIDECAR_SUFFIX}")
+    return as_path(f"{path}{SIDECAR_SUFFIX}")
 
 
 def index_json(offsets: np.ndarray) -> dict[str, Any]:
@@ -228,6 +227,8 @@ class RecordSet:
         the same rows wherever the files are, and in all versions of sidecars.
       offsets: for each file the places of every 64th row, int64; None: its sidecar
         does not say them.
+      masks: how rows that are stored without masks are masked when they are read; None:
+        they cannot be read, or have masks.
     """
 
     paths: tuple[str, ...]
@@ -238,6 +239,7 @@ class RecordSet:
     offsets: tuple[np.ndarray | None, ...] = dataclasses.field(
         compare=False, repr=False
     )
+    masks: ReadTimeMasks | None = None
 
     @property
     def total_rows(self) -> int:
@@ -248,6 +250,21 @@ class RecordSet:
     def varies(self) -> bool:
         """True if rows differ in length."""
         return any(feature.varies for feature in self.features.values())
+
+    def check_metadata(self, expected: Mapping[str, Any]) -> None:
+        """Checks values in which all files agree, as `read_record_set` does.
+
+        Raises:
+          ValueError: one differs from `expected`.
+        """
+        _check_expected(self.paths[0], self.metadata, expected)
+
+    @property
+    def compact_format(self) -> CompactFormat | None:
+        """The format of rows that are stored without masks; None: of others."""
+        if not is_compact(self.metadata):
+            return None
+        return CompactFormat.from_metadata(self.metadata, self.paths[0])
 
     @property
     def tokenizer_settings(self) -> dict[str, Any]:
@@ -287,47 +304,6 @@ def check_features(path: PathLike, features: Features, expected: Features) -> No
             )
 
 
-def shard_paths(name: str) -> list[str]:
-    """Returns the files that a name stands for.
-
-    `a@2` stands for `a-00000-of-00002` and `a-00001-of-00002`.
-
-    Raises:
-      ValueError: the number is 0, or has more than five digits.
-    """
-    match = _SHARDED_NAME.fullmatch(name)
-    if not match:
-        return [name]
-    count = int(match[2])
-    if not 1 <= count <= 99_999:
-        raise ValueError(f"NAME@N stands for 1 to 99999 files. Received {name!r}.")
-    return [f"{match[1]}-{index:05d}-of-{count:05d}" for index in range(count)]
-
-
-def expand_paths(pattern: str) -> list[str]:
-    """Finds the record files of a comma-separated list of paths, globs and NAME@N.
-
-    Returns:
-      The paths, sorted; a file with two names is listed once.
-    Raises:
-      FileNotFoundError: an entry matches no file.
-    """
-    paths = []
-    entries = filter(None, (part.strip() for part in pattern.split(",")))
-    for entry in itertools.chain.from_iterable(map(shard_paths, entries)):
-        named = [entry] if as_path(entry).is_file() else find(entry)
-        # "data/*" stands for the records, not for the sidecars among them.
-        records = [path for path in named if not path.endswith(_SIDECAR_SUFFIX)]
-        if not records:
-            raise FileNotFoundError(
-                f"No record file matches {entry!r}: check the path."
-            )
-        paths.extend(records)
-    if not paths:
-        raise FileNotFoundError("No record file is named: pass --input_file.")
-    return sorted({str(resolve(path)): path for path in sorted(paths)}.values())
-
-
 def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> RecordSet:
     """Joins record files into one set, after checking them.
 
@@ -345,14 +321,8 @@ def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> Record
     sidecars, offsets = zip(*map(_read_sidecar, paths), strict=True)
     first = sidecars[0]
     for path, sidecar in zip(paths, sidecars, strict=True):
-        for key, wanted in expected.items():
-            if wanted is not None and sidecar.get(key) != wanted:
-                raise ValueError(
-                    f"{path} was made with {key}={short_digest(sidecar.get(key))}, but "
-                    f"{key}={short_digest(wanted)} is asked for: change the setting, "
-                    "or make the records again."
-                )
-        for key in _ALIKE:
+        _check_expected(path, sidecar, expected)
+        for key in (*_ALIKE, "max_seq_length") if is_compact(sidecar) else _ALIKE:
             if sidecar.get(key) != first.get(key):
                 raise ValueError(
                     f"{path} and {paths[0]} differ in {key} "
@@ -371,6 +341,19 @@ def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> Record
         _digest(sidecars),
         offsets,
     )
+
+
+def _check_expected(
+    path: str, metadata: Mapping[str, Any], expected: Mapping[str, Any]
+) -> None:
+    """Raises ValueError if a sidecar differs from what is expected."""
+    for key, wanted in expected.items():
+        if wanted is not None and metadata.get(key) != wanted:
+            raise ValueError(
+                f"{path} was made with {key}={short_digest(metadata.get(key))}, but "
+                f"{key}={short_digest(wanted)} is asked for: change the setting, "
+                "or make the records again."
+            )
 
 
 def _digest(sidecars: Sequence[Mapping[str, Any]]) -> str:

@@ -21,8 +21,8 @@ def _read_batch(features: Mapping[str, Any]) -> dict[str, Any]:
             batch[f"sentence_order_{name}"] = batch.pop(f"next_sentence_{name}")
     else:
         batch["sentence_order_label"] = labels[:, 0]
-    # Masks are static; `token_boundary` is only needed for dynamic masking.
-    batch.pop("token_boundary")
+    # Stored with static masks only, and not needed by these.
+    batch.pop("token_boundary", None)
     return batch
 
 

@@ -68,6 +68,7 @@ def run_settings(job: Job, replicas: int) -> dict[str, Any]:
         "train": dataclasses.asdict(job.train_config),
         "replicas": replicas,
         **_phase_settings(job),
+        **_masks(job),
         **job.settings,
     }
 
@@ -82,6 +83,16 @@ def _phase_settings(job: Job) -> dict[str, Any]:
         stored = {"rows_of_length": phases.rows_length(rows)}
         described.append(dataclasses.asdict(phase) | stored)
     return {_PHASES: described}
+
+
+def _masks(job: Job) -> dict[str, Any]:
+    """How rows that are stored without masks are masked; empty: they have masks."""
+    rows = {"train": job.train_rows, "eval": job.eval_rows}
+    return {
+        f"masks_of_{name}_rows": part.masks.to_dict()
+        for name, part in rows.items()
+        if part and part.masks
+    }
 
 
 def digest(job: Job, replicas: int) -> int:
@@ -209,6 +220,7 @@ def _identity(job: Job) -> dict[str, Any]:
         identity |= {PAIR_OBJECTIVE: objective} if objective else {}
         digests = [rows.sha256 for rows in job.train_sets]
         identity[_DIGEST] = digests[0] if len(digests) == 1 else digests
+        identity |= job.train_rows.masks.to_dict() if job.train_rows.masks else {}
     return identity
 
 

@@ -3,6 +3,7 @@
 `step.py` has what an optimizer step computes.
 """
 
+import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -65,7 +66,7 @@ class Trainer(orbit.StandardTrainer):
         )
         self.global_step = optimizer.iterations
         names = [*job.task.losses, "gradient_norm", "skipped"]
-        if any(phases.is_cut(self._sets, phase) for phase in self._phases):
+        if any(phases.loses_masks(self._sets, phase) for phase in self._phases):
             names.append(MASKED_TOKENS_CUT)
         self._means = _mean_metrics(names)
         # Made at the first loop, outside the strategy's scope, so it stays on the host.
@@ -126,12 +127,16 @@ class Trainer(orbit.StandardTrainer):
                 flush=True,
             )
         first_step = int(self.global_step.numpy()) - place.first_step
+        seed = phases.seed_of(config.random_seed, place.number)
+        if rows.masks and phase.length:
+            masks = rows.masks.for_phase(phase.length, place.first_step, seed)
+            rows = dataclasses.replace(rows, masks=masks)
         order = config.batching if rows.varies else config.row_order
         self.train_dataset = self._strategy.distribute_datasets_from_function(
             lambda context: batches.training_batches(
                 rows,
                 phase.batch_size,
-                phases.seed_of(config.random_seed, place.number),
+                seed,
                 first_step,
                 context,
                 batches.length_multiple(config, self._strategy),

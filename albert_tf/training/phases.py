@@ -182,6 +182,12 @@ def is_cut(record_sets: Sequence[RecordSet], phase: Phase) -> bool:
     return length > 0 and rows_length(records_for(record_sets, length)) > length
 
 
+def loses_masks(record_sets: Sequence[RecordSet], phase: Phase) -> bool:
+    """True if masked tokens of a phase may be cut away: of rows stored with masks."""
+    rows = records_for(record_sets, phase.length)
+    return is_cut(record_sets, phase) and rows.compact_format is None
+
+
 def place_of(phases: Sequence[Phase], step: int) -> Place:
     """Returns the phase of a step, counted from 0; the last one of steps after it."""
     first_steps = _first_steps(phases)

@@ -5,9 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.records.features import MAX_DOCUMENTS, Features, pretraining_features
+from albert_tf.records.features import (
+    MASKING,
+    MAX_DOCUMENTS,
+    UNMASKED,
+    Features,
+    compact_features,
+    pretraining_features,
+)
+from albert_tf.records.masking_config import MaskingConfig
 from albert_tf.text import packing
-from data_prep.pretraining.masking import MaskingConfig
 
 # The pair objectives (Table 5 of the paper), and the meanings of labels 0 and 1.
 PAIR_OBJECTIVES = {
@@ -46,7 +53,9 @@ class PretrainingDataConfig:
         each; without it the rest of a short pair's row is padding.
       max_documents_per_row: largest number of pairs in a packed row; 0: one for every
         16 tokens of the row, and at least 2.
-      masking: how rows are masked.
+      masking: how rows are masked; None: they are stored compactly without masks, which
+        training draws when it reads them (as the order of segments of sop). They are
+        made once: `dupe_factor` is 1.
     """
 
     max_seq_length: int = 512
@@ -58,7 +67,7 @@ class PretrainingDataConfig:
     )
     pack_documents: bool = False
     max_documents_per_row: int = 0
-    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    masking: MaskingConfig | None = field(default_factory=MaskingConfig)
 
     def __post_init__(self):
         if not _SHORTEST_PAIR <= self.max_seq_length <= _LONGEST:
@@ -76,6 +85,11 @@ class PretrainingDataConfig:
             raise ValueError(
                 f"dupe_factor must be from 1 to {_MOST_DUPLICATES:,}. "
                 f"Received {self.dupe_factor}."
+            )
+        if self.masking is None and self.dupe_factor != 1:
+            raise ValueError(
+                "dupe_factor must be 1 with masking=none, since training draws other "
+                f"masks in every epoch. Received {self.dupe_factor}."
             )
         if not 0 <= self.random_seed < 2**63:
             raise ValueError(
@@ -96,6 +110,11 @@ class PretrainingDataConfig:
                     f"{self.max_documents_per_row}: pass --pack_documents too."
                 )
             return
+        if self.masking is None:
+            raise ValueError(
+                "pack_documents is for masking=static: rows without masks are stored "
+                "without padding. Leave one of them out."
+            )
         most = self.max_seq_length // _SHORTEST_PAIR
         if not 2 <= self.documents_per_row <= most:
             raise ValueError(
@@ -120,6 +139,8 @@ class PretrainingDataConfig:
     @property
     def features(self) -> Features:
         """Features of the rows on disk."""
+        if self.masking is None:
+            return compact_features()
         return pretraining_features(
             self.max_seq_length,
             self.masking.max_predictions_per_seq,
@@ -129,14 +150,23 @@ class PretrainingDataConfig:
     def to_dict(self) -> dict[str, Any]:
         """Returns all values under the names of their flags, fit for JSON.
 
-        Packing is told by `max_documents_per_row`, which only packed rows have: the
-        values of others are those of earlier releases.
+        Shares of replacements are left out if they are the paper's, and
+        `max_documents_per_row` unless rows are packed, as in the records of earlier
+        releases.
         """
         values = asdict(self)
         del values["pack_documents"], values[MAX_DOCUMENTS]
         if self.pack_documents:
             values[MAX_DOCUMENTS] = self.documents_per_row
-        return values | values.pop("masking")
+        masking = values.pop("masking")
+        if masking is None:
+            return {**values, MASKING: UNMASKED}
+        plain = asdict(MaskingConfig())
+        return values | {
+            name: value
+            for name, value in masking.items()
+            if not name.startswith("replace_") or value != plain[name]
+        }
 
     def rng(self, purpose: int, *key: int) -> np.random.Generator:
         """Makes a generator that is independent of all with another purpose or key.

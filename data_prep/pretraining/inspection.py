@@ -1,12 +1,13 @@
 """Shows pretraining records to people and checks them against their contract."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.records.features import stated_pretraining_features
+from albert_tf.records.compact import SPECIAL_TOKENS, CompactFormat, unpack_compact
+from albert_tf.records.features import is_compact, stated_pretraining_features
 from albert_tf.records.sidecar import check_features, read_metadata
 from albert_tf.text.packed_rows import split_rows
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -54,6 +55,8 @@ def describe_row(
       tokenizer: turns ids into tokens; without it ids are shown.
     """
     name = tokenizer.id_to_token if tokenizer else str
+    if is_compact(metadata):
+        return _describe_compact(row, metadata, name)
     tokens = [name(token_id) for token_id in row["input_ids"].tolist()]
     predicted = int(row["masked_lm_weights"].sum())
     positions = row["masked_lm_positions"][:predicted].tolist()
@@ -92,6 +95,24 @@ def _segment_lines(name: str, tokens: Sequence[str], places: np.ndarray) -> list
     )
 
 
+def _describe_compact(
+    row: Rows, metadata: Mapping[str, Any], name: Callable[[int], str]
+) -> str:
+    """Formats a row without masks: lengths, label, and both segments as stored."""
+    (ids,), (starts,) = unpack_compact(
+        [row["tokens"]], [row["word_starts"]], metadata["token_bytes"]
+    )
+    tokens, split = [name(token) for token in ids.tolist()], int(row["segment_split"])
+    label = "order drawn by training"
+    if metadata.get("pair_objective") != "sop":
+        stored = int(row["next_sentence_labels"].item())
+        label = f"label {_label_text(stored, metadata)}"
+    head = f"{len(ids)} tokens of {int(starts.sum())} words, no masks, {label}"
+    first, second = np.split(np.arange(len(ids)), [split])
+    lines = [*_segment_lines("A", tokens, first), *_segment_lines("B", tokens, second)]
+    return "\n".join([head, *lines])
+
+
 def find_problems(
     path: str, tokenizer: AlbertTokenizer | None = None
 ) -> Iterator[Problem]:
@@ -120,17 +141,24 @@ def find_problems(
     special: tuple[int, int, int | None] | None = None
     if tokenizer is not None:
         special = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+    rows_format = None
+    if is_compact(metadata):
+        rows_format = CompactFormat.from_metadata(metadata, path)
     count = 0
     try:
         for batch in read_batches(path, _ROWS_AT_ONCE):
-            special = special or _special_ids(batch)
+            if rows_format:
+                checks = _compact_checks(batch, rows_format)
+            else:
+                special = special or _special_ids(batch)
+                checks = _checks(batch, metadata.get("vocab_size", 0), special)
             problems: dict[int, str] = {}
-            for text, is_bad in _checks(batch, metadata.get("vocab_size", 0), special):
+            for text, is_bad in checks:
                 for row in np.flatnonzero(is_bad).tolist():
                     problems.setdefault(row, text)
             for row in sorted(problems):
                 yield Problem(count + row, problems[row])
-            count += len(batch["input_ids"])
+            count += len(batch["next_sentence_labels"])
     except ValueError as error:
         yield Problem(count, str(error))
         return
@@ -287,6 +315,48 @@ def _document_checks(rows: Rows) -> Iterator[tuple[str, np.ndarray]]:
         "next_sentence_labels behind the last document are not 0",
         _any(~used & (rows["next_sentence_labels"] != 0)),
     )
+
+
+def _compact_checks(
+    rows: Rows, rows_format: CompactFormat
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields (message about a broken rule, bool [R]), for rows without masks."""
+    size, tokens, bits = rows_format.token_bytes, rows["tokens"], rows["word_starts"]
+    ids, starts = unpack_compact(tokens, bits, size)
+    length = np.array([len(row) for row in ids])
+    split = rows["segment_split"]
+    stored = np.array([len(row) for row in tokens])
+    yield "tokens is not a whole number of tokens", stored != length * size
+    yield "more tokens than max_seq_length", length > rows_format.max_text_tokens
+    yield (
+        "word_starts has another length than the tokens",
+        np.array([len(row) for row in bits]) != -(-length // 8),
+    )
+    yield "a segment is empty", (split < 1) | (split >= length)
+    yield (
+        "a token is outside the vocabulary or special",
+        np.array([_is_not_text(row, rows_format) for row in ids]),
+    )
+    yield (
+        "a segment does not start a word",
+        np.array(
+            [
+                not (flags[:1].all() and flags[place : place + 1].all())
+                for flags, place in zip(starts, split.tolist(), strict=True)
+            ]
+        ),
+    )
+    labels = (0, 1) if rows_format.pair_objective == "nsp" else (0,)
+    yield (
+        f"the label is not {' or '.join(map(str, labels))}",
+        _any(~np.isin(rows["next_sentence_labels"], labels)),
+    )
+
+
+def _is_not_text(ids: np.ndarray, rows_format: CompactFormat) -> bool:
+    """Tells whether tokens are outside the vocabulary or special."""
+    special = [getattr(rows_format, name) for name in SPECIAL_TOKENS]
+    return bool(np.any((ids >= rows_format.vocab_size) | np.isin(ids, special)))
 
 
 def _any(is_bad: np.ndarray) -> np.ndarray:

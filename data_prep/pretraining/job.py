@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from albert_tf.files import write_json, write_shared
+from albert_tf.records.compact import SPECIAL_TOKENS, format_metadata
 from albert_tf.storage import AnyPath, as_path, is_local
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.cluster import ClusterWorkers, start_workers
@@ -193,9 +194,17 @@ def _check_paths(
 
 def _identity(job: PretrainingDataJob, files: Sequence[FileSnapshot]) -> dict[str, Any]:
     """Returns the values that decide the output's bytes, besides the text itself."""
+    rows = {}
+    if job.config.masking is None:
+        rows = format_metadata(
+            job.tokenizer.vocab_size,
+            job.tokenizer.ordinary_ids,
+            {name: getattr(job.tokenizer, name) for name in SPECIAL_TOKENS},
+        )
     return {
         **job.tokenizer.metadata(),
         **job.config.to_dict(),
+        **rows,
         **asdict(job.text_config),
         "input_files": len(files),
         "input_bytes": sum(file.size for file in files),

@@ -14,56 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# The replacements of a chosen token, and the cumulative shares of all but the last.
+from albert_tf.records.masking_config import MaskingConfig
+
+# The replacements of a chosen token.
 REPLACEMENTS = ("mask", "kept", "random")
-_REPLACEMENT_BOUNDS = (0.8, 0.9)
-# Upper bound of numbers of tokens and words.
-_LARGEST = 1_000_000
-
-
-@dataclass(frozen=True)
-class MaskingConfig:
-    """Configuration of masking; the flags of the same names set it.
-
-    The original counts [CLS] and [SEP] as tokens of a row when it takes the share
-    `masked_lm_prob`. So does this, and the original's values (512 tokens: 77
-    predictions) carry over.
-
-    Attributes:
-      max_predictions_per_seq: largest number of masked tokens in a row.
-      masked_lm_prob: share of a row's tokens to mask, up to the maximum.
-      ngram: longest run of words that is masked together.
-      favor_shorter_ngram: probability of a run of n words is proportional to 1/n; if
-        false, the same weights are used in reverse.
-      do_whole_word_mask: mask all tokens of a word; if false, each token counts as a
-        word.
-    """
-
-    max_predictions_per_seq: int = 20
-    masked_lm_prob: float = 0.15
-    ngram: int = 3
-    favor_shorter_ngram: bool = True
-    do_whole_word_mask: bool = True
-
-    def __post_init__(self):
-        for name in ("max_predictions_per_seq", "ngram"):
-            if not 1 <= getattr(self, name) <= _LARGEST:
-                raise ValueError(
-                    f"{name} must be from 1 to {_LARGEST:,}. "
-                    f"Received {getattr(self, name)}."
-                )
-        if not 0.0 < self.masked_lm_prob < 1.0:
-            raise ValueError(
-                "masked_lm_prob is a share of the tokens, between 0 and 1, e.g. 0.15. "
-                f"Received {self.masked_lm_prob}."
-            )
-
-    def ngram_probabilities(self) -> np.ndarray:
-        """Returns the probabilities of 1, 2, ... `ngram` words; float64 [ngram]."""
-        weights = 1.0 / np.arange(1, self.ngram + 1)
-        if not self.favor_shorter_ngram:
-            weights = weights[::-1]
-        return weights / weights.sum()
 
 
 @dataclass(frozen=True)
@@ -163,7 +117,8 @@ def mask_rows(
     text_places = np.flatnonzero(is_text)
     places = text_places[np.repeat(chosen, np.diff(words.begin))]
     labels = input_ids.ravel()[places]
-    kinds = np.searchsorted(_REPLACEMENT_BOUNDS, rng.random(len(places)), side="right")
+    bounds = config.replacement_bounds
+    kinds = np.searchsorted(bounds, rng.random(len(places)), side="right")
     random_ids = ordinary_ids[rng.integers(len(ordinary_ids), size=len(places))]
     mask_ids = np.full_like(labels, mask_id)
     masked_ids = input_ids.copy()

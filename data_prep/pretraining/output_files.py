@@ -7,7 +7,8 @@ from typing import Any
 from albert_tf.file_kinds import check_replaceable, check_suffix
 from albert_tf.files import json_bytes
 from albert_tf.records.features import MAX_DOCUMENTS
-from albert_tf.records.sidecar import read_metadata, shard_paths, sidecar_path
+from albert_tf.records.file_names import shard_paths
+from albert_tf.records.sidecar import read_metadata, sidecar_path
 from albert_tf.records.writer import check_output
 from albert_tf.storage import as_path
 from data_prep.corpus.files import absolute, make_writable_folder, map_files

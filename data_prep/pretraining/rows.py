@@ -21,6 +21,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from albert_tf.records.compact import pack_compact
+from albert_tf.records.features import Strings
 from albert_tf.text import packing
 from albert_tf.text.packed_rows import assign_rows, join_rows
 from data_prep.corpus.segmenter import RowTokenizer
@@ -43,8 +45,9 @@ def make_rows(
     rng: np.random.Generator,
     statistics: Statistics,
     others: OtherText | None = None,
-) -> dict[str, np.ndarray]:
-    """Makes the masked rows of a block, in text order.
+) -> dict[str, np.ndarray | Strings]:
+    """Makes the rows of a block, in text order; masked ones unless the configuration
+    asks for compact ones.
 
     Args:
       block: whole documents or a part of one.
@@ -60,6 +63,8 @@ def make_rows(
     """
     word_starts = tokenizer.word_start_table[block.ids]
     pairs = choose_pairs(block, word_starts, config, others, rng, statistics)
+    if config.masking is None:
+        return _compact_rows(pairs, tokenizer, config, statistics)
     packed = _pack(pairs, tokenizer, config)
     stored_ids, is_real = packed["input_ids"], packed["input_mask"] == 1
     # If a segmenter found words, a stored id also tells whether it starts one.
@@ -130,6 +135,38 @@ def _pack(
         "next_sentence_positions": of_documents(places.column, np.int64),
         "next_sentence_weights": of_documents(1.0, np.float32),
     }
+
+
+def _compact_rows(
+    pairs: SegmentPairs,
+    tokenizer: RowTokenizer,
+    config: PretrainingDataConfig,
+    statistics: Statistics,
+) -> dict[str, np.ndarray | Strings]:
+    """Returns pairs as rows without masks; reading draws the order of those of sop."""
+    labels = PAIR_OBJECTIVES[config.pair_objective]
+    if config.pair_objective == "sop":
+        pairs = pairs.in_order()
+    else:
+        counts = np.bincount(pairs.labels, minlength=2).tolist()
+        statistics.pair_labels.update(dict(zip(labels, counts, strict=True)))
+    size = tokenizer.vocab_size
+    columns = pack_compact(
+        # A stored id of a segmenter also tells whether it starts a word.
+        np.where(pairs.ids < size, pairs.ids, pairs.ids - size),
+        tokenizer.word_start_table[pairs.ids],
+        pairs.ranges_a,
+        pairs.ranges_b,
+        size,
+    )
+    places = len(pairs.labels) * config.max_seq_length
+    ranges = pairs.ranges_a, pairs.ranges_b
+    text = sum(int(np.diff(part).sum()) for part in ranges)
+    real = text + len(pairs.labels) * packing.SPECIAL_TOKENS_OF_PAIR
+    statistics.rows += len(pairs.labels)
+    statistics.row_pieces += real
+    statistics.padding_pieces += places - real
+    return {**columns, "next_sentence_labels": pairs.labels[:, None]}
 
 
 def _count_rows(

@@ -17,6 +17,7 @@ from upath import UPath
 
 from albert_tf.files import make_folder, partial_file, write_shared, writing
 from albert_tf.records.encoding import frame_rows, split_frames
+from albert_tf.records.features import Strings
 from albert_tf.records.writer import publish_records
 from albert_tf.storage import as_path
 from data_prep.corpus.files import map_files
@@ -122,7 +123,7 @@ def block_rows(
     block: RowBlock,
     rng: np.random.Generator,
     statistics: Statistics,
-) -> dict[str, np.ndarray]:
+) -> dict[str, np.ndarray | Strings]:
     """Makes the rows of a block of a segment; see `rows.make_rows`."""
     others = None
     if maker.config.pair_objective == "nsp":

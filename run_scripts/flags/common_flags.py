@@ -12,11 +12,12 @@ from absl import flags
 
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.files import sha256
-from albert_tf.records.sidecar import RecordSet, expand_paths, read_record_set
+from albert_tf.records.file_names import expand_paths
+from albert_tf.records.masking_config import MaskingConfig
+from albert_tf.records.sidecar import RecordSet, read_record_set
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus.reader import ReadingConfig
 from data_prep.pretraining.config import PretrainingDataConfig
-from data_prep.pretraining.masking import MaskingConfig
 from flags import device_flags, fields
 from flags.command_line import run as run
 

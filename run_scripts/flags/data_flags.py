@@ -2,13 +2,21 @@
 
 from absl import flags, logging
 
+from albert_tf.records.masking_config import MaskingConfig
 from data_prep.corpus.tokenize import TextConfig
 from data_prep.parallel import default_count
 from data_prep.pretraining.config import PretrainingDataConfig
-from data_prep.pretraining.masking import MaskingConfig
 from flags import common_flags, fields
 
 FLAGS = flags.FLAGS
+
+_OF_MASKS = (
+    "max_predictions_per_seq",
+    "masked_lm_prob",
+    "ngram",
+    "favor_shorter_ngram",
+    "do_whole_word_mask",
+)
 
 
 def define_pretraining_data_flags(output_file: str | None = None) -> None:
@@ -32,14 +40,14 @@ def define_pretraining_data_flags(output_file: str | None = None) -> None:
         "pack_documents",
         "max_documents_per_row",
     )
-    fields.define(
-        MaskingConfig,
-        "max_predictions_per_seq",
-        "masked_lm_prob",
-        "ngram",
-        "favor_shorter_ngram",
-        "do_whole_word_mask",
+    flags.DEFINE_enum(
+        "masking",
+        "static",
+        ["static", "none"],
+        "static: rows are stored with masks, the paper's way. none: compact rows "
+        "without masks and padding, made once; training masks them anew in each epoch.",
     )
+    fields.define(MaskingConfig, *_OF_MASKS)
     fields.define(TextConfig, "chinese_segmenter")
     flags.DEFINE_bool(
         "random_next_sentence", False, "The original's name of --pair_objective=nsp."
@@ -48,11 +56,28 @@ def define_pretraining_data_flags(output_file: str | None = None) -> None:
 
 def pretraining_data_config() -> PretrainingDataConfig:
     """Returns the configuration that `define_pretraining_data_flags` describes."""
+    if FLAGS.masking == "static":
+        masking = {"masking": fields.read(MaskingConfig)}
+    else:
+        masking = {"masking": None, "dupe_factor": _one_pass()}
     return fields.read(
-        PretrainingDataConfig,
-        pair_objective=pair_objective(),
-        masking=fields.read(MaskingConfig),
+        PretrainingDataConfig, pair_objective=pair_objective(), **masking
     )
+
+
+def _one_pass() -> int:
+    """Returns the `--dupe_factor` of rows without masks.
+
+    Raises:
+      flags.Error: a flag of masks is given.
+    """
+    for name in _OF_MASKS:
+        if FLAGS[name].present:
+            raise flags.Error(
+                f"--{name} is about masks, which --masking=none leaves to training: "
+                "pass it to run_pretraining.py, or leave out --masking=none."
+            )
+    return FLAGS.dupe_factor if FLAGS["dupe_factor"].present else 1
 
 
 def pair_objective() -> str:

@@ -15,7 +15,8 @@ from typing import Any
 from absl import flags
 
 from albert_tf.checkpoints.output_names import check_start, holds_weights
-from albert_tf.records.sidecar import shard_paths, sidecar_path
+from albert_tf.records.file_names import shard_paths
+from albert_tf.records.sidecar import sidecar_path
 from albert_tf.storage import AnyPath, as_path, check_local, comparable, is_local
 from data_prep.fine_tuning.glue import GLUE
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from absl import flags
 
+from albert_tf.records.file_names import expand_paths
 from albert_tf.records.length_sets import read_sets_by_length
-from albert_tf.records.sidecar import RecordSet, expand_paths, read_record_set
+from albert_tf.records.sidecar import RecordSet, read_record_set
 from albert_tf.training.phases import Phase, parse
 
 FLAGS = flags.FLAGS

@@ -15,7 +15,7 @@ def small(monkeypatch):
     monkeypatch.setattr(benchmark_input, "_DISTINCT_ROWS", 6)
 
 
-def test_workers_of_both_orders_are_measured(small, tmp_path):
+def test_workers_of_all_kinds_of_rows_are_measured(small, tmp_path):
     out = succeed(
         "benchmark.py",
         "input",
@@ -29,12 +29,16 @@ def test_workers_of_both_orders_are_measured(small, tmp_path):
     summary = json.loads(values)
     streams = summary.pop("streams")
     assert summary == {"rows": 75, "files": 8, "batch_size": 8, "late_step": 7}
-    assert [(stream["order"], stream["workers"]) for stream in streams] == [
+    assert [(stream["kind"], stream["workers"]) for stream in streams] == [
         ("lanes", 1),
         ("lanes", 4),
         ("window", 1),
         ("window", 4),
+        ("masks", 1),
+        ("masks", 4),
     ]
+    sizes = {stream["kind"]: stream["bytes_per_row"] for stream in streams}
+    assert sizes["masks"] < 0.6 * sizes["lanes"] == 0.6 * sizes["window"]
     for stream in streams:
         own, of_all = stream["own_rows_per_second"], stream["global_rows_per_second"]
         assert of_all == pytest.approx(own * stream["workers"])

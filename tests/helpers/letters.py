@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from albert_tf.records.masking_config import MaskingConfig
 from data_prep.corpus.reader import Sentence
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import tokenize_sentences
 from data_prep.pretraining.config import PretrainingDataConfig
-from data_prep.pretraining.masking import MaskingConfig
 
 
 class LetterTokenizer:

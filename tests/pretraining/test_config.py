@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from albert_tf.records.masking_config import MaskingConfig
 from data_prep.pretraining.config import ASSIGNMENT, ROWS, PretrainingDataConfig
-from data_prep.pretraining.masking import MaskingConfig
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from data_prep.pretraining.masking import MaskingConfig, mask_rows, segment_starts
+from albert_tf.records.masking_config import MaskingConfig
+from data_prep.pretraining.masking import mask_rows, segment_starts
 
 PAD, CLS, SEP, MASK, FIRST, LAST = 0, 2, 3, 4, 5, 700
 ORDINARY = np.arange(FIRST, LAST)

@@ -177,6 +177,16 @@ DATA_ERRORS = {
     "length": (["--max_seq_length=3"], 1, ["3"]),
     "probability": (["--masked_lm_prob=1.5"], 1, ["1.5"]),
     "format": (["--input_format=xml"], 2, ["xml"]),
+    "no masks, their share": (
+        ["--masking=none", "--masked_lm_prob=0.15"],
+        2,
+        ["--masked_lm_prob is about masks, which --masking=none leaves to training"],
+    ),
+    "no masks, passes": (
+        ["--masking=none", "--dupe_factor=40"],
+        1,
+        ["dupe_factor must be 1 with masking=none", "40"],
+    ),
 }
 
 

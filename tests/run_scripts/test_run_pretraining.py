@@ -1,6 +1,8 @@
 """Pretraining by its script: its job, and what is wrong about it, in one line."""
 
-from helpers import tiny
+import numpy as np
+
+from helpers import compact_rows, tiny
 from helpers.scripts import assert_one_line, run_script, succeed
 
 
@@ -77,3 +79,44 @@ def test_a_run_is_evaluated_by_its_folder_alone(tmp_path, monkeypatch):
     [job] = evaluated
     # Without a start the run's own weights are evaluated.
     assert (job.model_config, job.init_checkpoint) == (config, "")
+
+
+def test_flags_of_masks_are_for_rows_without_masks(tmp_path, monkeypatch):
+    jobs = []
+    monkeypatch.setattr("albert_tf.training.run.run", lambda job, _: jobs.append(job))
+    size = tiny.tiny_config().vocab_size
+    metadata = {**compact_rows.metadata(41), "vocab_size": size}
+    metadata["ordinary_ids"] = [[5, size]]
+    text = compact_rows.pairs(9, 41, np.random.default_rng(1))
+    compact_rows.write(tmp_path / "compact.tfrecord", text, metadata)
+    tiny.write_rows(tmp_path / "static.tfrecord", 5)
+    tiny.tiny_config(max_position_embeddings=64).to_json(tmp_path / "config.json")
+    train = ["run_pretraining.py", "--output_dir=out", "--num_train_steps=20"]
+    train += ["--albert_config_file=config.json", "--num_warmup_steps=7"]
+    static = [*train, "--input_file=static.tfrecord"]
+    compact = [*train, "--input_file=compact.tfrecord"]
+
+    succeed(*compact, "--masked_lm_prob_end=0.3", "--random_seed=8", cwd=tmp_path)
+    succeed(*compact, "--ngram=2", "--max_predictions_per_seq=5", cwd=tmp_path)
+    succeed(*static, f"--max_predictions_per_seq={tiny.MAX_PREDICTIONS}", cwd=tmp_path)
+    first, second, third = (job.train_rows.masks for job in jobs)
+    assert (first.random_seed, first.num_train_steps) == (8, 20)
+    assert first.masking.max_predictions_per_seq == 12
+    assert (second.masking.ngram, second.masking.max_predictions_per_seq) == (2, 5)
+    assert third is None
+
+    for flag in ("--masked_lm_prob=0.3", "--replace_with_keep=0.1", "--ngram=3"):
+        done = run_script(*static, flag, cwd=tmp_path)
+        name = flag.partition("=")[0]
+        assert_one_line(done, 2, f"{name} is for rows without masks", "static.tfrecord")
+    done = run_script(*static, "--max_predictions_per_seq=9", cwd=tmp_path)
+    assert_one_line(done, 1, "max_predictions_per_seq=9 is asked for")
+    for rate in ("0", "0.81"):
+        done = run_script(*compact, f"--masked_lm_prob={rate}", cwd=tmp_path)
+        assert_one_line(done, 1, "masked_lm_prob ", rate)
+    done = run_script(*compact, "--max_seq_length=40", cwd=tmp_path)
+    assert_one_line(done, 1, "max_seq_length=40 is asked for")
+    # A held-out file with masks may go along, with its own number of predictions.
+    evaluate = ["--do_eval", "--eval_input_file=static.tfrecord"]
+    done = run_script(*compact, *evaluate, "--max_predictions_per_seq=9", cwd=tmp_path)
+    assert len(jobs) == 4 and jobs[3].eval_rows.masks is None
