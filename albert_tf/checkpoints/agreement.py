@@ -11,8 +11,8 @@ from typing import Any
 from albert_tf.checkpoints import model_dir
 from albert_tf.checkpoints.model_dir import VocabularyFile
 from albert_tf.config import AlbertConfig
-from albert_tf.files import sha256
 from albert_tf.storage import AnyPath, PathLike, as_path, comparable
+from albert_tf.text.vocabulary_content import vocabulary_digest
 
 # Fields that training alone reads.
 _OF_TRAINING = frozenset(
@@ -144,8 +144,9 @@ def _require_same_content(weights: PathLike, file: AnyPath, digest: str | None) 
     """Raises ValueError if a vocabulary is not that of weights, as far as is known."""
     known = {digest: "its tokenizer.json"} if digest else {}
     if not digest:
-        known = {sha256(path): str(path) for path in model_dir.vocabularies(weights)}
-    asked = sha256(file)
+        files = model_dir.vocabularies(weights)
+        known = {vocabulary_digest(path): str(path) for path in files}
+    asked = vocabulary_digest(file)
     if known and asked not in known:
         first, where = next(iter(known.items()))
         raise ValueError(

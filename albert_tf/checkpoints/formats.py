@@ -4,7 +4,7 @@ own checkpoint                     keys weights/NAME
 TensorFlow 1                       released names; BERT's; albert_zh's
 TF1 hub module                     released names, some with module/ before them
 SavedModel, tf-models' encoder     names that TensorFlow 2 stores with its keys
-Hugging Face                       config.json and model.safetensors
+Hugging Face                       names of PyTorch's classes of ALBERT and BERT
 """
 
 import dataclasses
@@ -19,6 +19,7 @@ from albert_tf.checkpoints import (
     model_dir,
     model_garden,
     tensorflow_files,
+    transformers_names,
     transformers_tasks,
 )
 from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
@@ -43,7 +44,7 @@ class StoredWeights:
       source: the file or folder, as messages name it.
       format: the format that they were read from.
       weights: by released names; weights that have none keep their own.
-      ignored: names of optimizer slots and counters.
+      ignored: names of optimizer slots and counters, and of buffers and tied copies.
       config: the model's configuration; None: it was not found.
       global_step: optimizer steps that made the weights; 0: unknown.
       saved_model: folder of the SavedModel; None: the source is none.
@@ -121,13 +122,16 @@ def _read_transformers(folder: AnyPath, config: AlbertConfig | None) -> StoredWe
     try:
         values = read_json(folder / hugging_face.CONFIG_FILE, missing_ok=True)
         of_tokens = transformers_tasks.is_of_tokens(values)
-        weights = hugging_face.from_transformers(tensors, config, of_tokens)
+        weights, ignored = transformers_names.from_transformers(
+            tensors, config, of_tokens
+        )
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
     return StoredWeights(
         str(folder),
         CheckpointFormat.TRANSFORMERS,
         weights,
+        ignored,
         config=config,
         global_step=hugging_face.read_step(folder),
     )

@@ -19,16 +19,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf import task_config as task_configs
-from albert_tf.checkpoints import hugging_face, transformers_tasks
+from albert_tf.checkpoints import (
+    hugging_face,
+    transformers_config,
+    transformers_tasks,
+    transformers_tokenizer,
+)
 from albert_tf.checkpoints.output_folders import (
     BEST_REPORT_FILE,
     locate_best,
 )
 from albert_tf.checkpoints.vocabulary_file import VocabularyFile as VocabularyFile
 from albert_tf.config import AlbertConfig
-from albert_tf.files import json_bytes, read_json, sha256, write_json, writing
+from albert_tf.files import json_bytes, read_json, write_json, writing
 from albert_tf.storage import AnyPath, PathLike, as_path, comparable, entries
 from albert_tf.task_config import TaskConfig
+from albert_tf.text import vocabulary_content
 from albert_tf.text.tokenizer import AlbertTokenizer, is_wordpiece_file
 
 CONFIG_FILE = "albert_config.json"
@@ -38,7 +44,6 @@ TOKENIZER_FILE = "tokenizer.json"
 # What a pretrained model has learned, besides masked tokens.
 PRETRAINING_FILE = "pretraining.json"
 SPM_MODEL_FILE, VOCAB_FILE = "spiece.model", "vocab.txt"
-_TRANSFORMERS_TOKENIZER_FILE = "tokenizer_config.json"
 _ASSETS = ("assets", "assets.extra")
 _CONFIGS = (CONFIG_FILE, "bert_config.json", "albert_config*.json")
 _SPM_MODELS = (SPM_MODEL_FILE, "*.model")
@@ -132,7 +137,7 @@ class ModelDir:
                 "copy the model's there."
             )
         digest = self.tokenizer_settings.get("vocabulary_sha256")
-        if digest and digest != sha256(self.vocabulary):
+        if digest and digest != vocabulary_content.vocabulary_digest(self.vocabulary):
             raise ValueError(
                 f"{self.vocabulary} is not the vocabulary that {folder} was trained "
                 "with: copy that one there."
@@ -194,10 +199,10 @@ def read_config_file(file: PathLike, of_transformers: bool = False) -> AlbertCon
       ValueError: the file is damaged, or describes another kind of model.
     """
     values = read_json(file)
-    if not (of_transformers or hugging_face.is_config(values)):
+    if not (of_transformers or transformers_config.is_config(values)):
         return AlbertConfig.from_values(values, file)
     try:
-        return hugging_face.config_from_dict(values)
+        return transformers_config.config_from_dict(values)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
@@ -244,15 +249,19 @@ def read_task_config(path: PathLike) -> TaskConfig | None:
 def find_vocabulary(path: PathLike) -> AnyPath | None:
     """Finds the vocabulary next to weights; None: there is none.
 
-    A SentencePiece model counts before a WordPiece vocabulary.
+    A SentencePiece model counts before a WordPiece vocabulary, and a `tokenizer.json`
+    of `transformers` last.
 
     Raises:
       ValueError: several of one kind, and none has the usual name.
     """
     folder = folder_of(path)
     files = _files(folder)
-    found = _only_file(folder, files, _SPM_MODELS)
-    return found or _only_file(folder, files, _VOCABULARIES)
+    found = _only_file(folder, files, (*_SPM_MODELS, *_VOCABULARIES))
+    others = filter(
+        vocabulary_content.is_wordpiece_tokenizer, _matches(files, TOKENIZER_FILE)
+    )
+    return found or next(others, None)
 
 
 def vocabularies(path: PathLike) -> list[AnyPath]:
@@ -282,15 +291,7 @@ def read_cleaning(path: PathLike) -> dict[str, bool]:
     own = read_metadata(path)
     if own:
         return {key: own[key] for key in _CLEANING}
-    values = read_json(folder_of(path) / _TRANSFORMERS_TOKENIZER_FILE, missing_ok=True)
-    cleaning = {}
-    if values.get("do_lower_case") is not None:
-        cleaning["lower_case"] = values["do_lower_case"]
-    if values.get("keep_accents") is not None:
-        cleaning["strip_accents"] = not values["keep_accents"]
-    elif values.get("strip_accents") is not None:
-        cleaning["strip_accents"] = values["strip_accents"]
-    return cleaning
+    return transformers_tokenizer.read_cleaning(folder_of(path))
 
 
 def read_metadata(path: PathLike) -> dict[str, Any]:
@@ -350,7 +351,9 @@ def _name_in(folder: AnyPath, file: AnyPath) -> str:
 def model_files(vocabulary: AnyPath, task: Mapping[str, Any]) -> dict[str, bytes]:
     """Name -> content of the files that a task writes next to its weights."""
     return {
-        _vocabulary_name(is_wordpiece_file(vocabulary)): vocabulary.read_bytes(),
+        _vocabulary_name(
+            is_wordpiece_file(vocabulary)
+        ): vocabulary_content.read_vocabulary(vocabulary),
         TASK_FILE: json_bytes(dict(task)),
     }
 
@@ -377,21 +380,15 @@ def write_transformers_vocabulary(
     """Copies a vocabulary into a folder of `transformers`, with its configuration."""
     tokenizer = vocabulary.tokenizer()
     _copy(folder, vocabulary)
-    values: dict[str, Any] = {"do_lower_case": vocabulary.lower_case}
-    if vocabulary.is_wordpiece:
-        values["strip_accents"] = vocabulary.strip_accents
-        values["tokenizer_class"] = "BertTokenizer"
-    else:
-        values["keep_accents"] = not vocabulary.strip_accents
-        values["tokenizer_class"] = "AlbertTokenizer"
-    write_json(folder / _TRANSFORMERS_TOKENIZER_FILE, values)
+    values = transformers_tokenizer.config_values(vocabulary)
+    write_json(folder / transformers_tokenizer.CONFIG_FILE, values)
     return tokenizer
 
 
 def _copy(folder: AnyPath, vocabulary: VocabularyFile) -> None:
     target = folder / _vocabulary_name(bool(vocabulary.is_wordpiece))
     with writing(target):
-        target.write_bytes(vocabulary.path.read_bytes())
+        target.write_bytes(vocabulary_content.read_vocabulary(vocabulary.path))
 
 
 def _vocabulary_name(is_wordpiece: bool) -> str:

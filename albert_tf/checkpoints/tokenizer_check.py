@@ -8,8 +8,9 @@ from albert_tf.checkpoints.model_dir import (
     folder_of,
     read_stated,
 )
-from albert_tf.files import sha256, short_digest
+from albert_tf.files import short_digest
 from albert_tf.storage import PathLike
+from albert_tf.text.vocabulary_content import vocabulary_digest
 
 _DIGEST = "vocabulary_sha256"
 
@@ -27,7 +28,7 @@ def stated_tokenizer(path: PathLike) -> dict[str, Any]:
     if _DIGEST not in stated:
         vocabulary = find_vocabulary(path)
         if vocabulary is not None:
-            stated[_DIGEST] = sha256(vocabulary)
+            stated[_DIGEST] = vocabulary_digest(vocabulary)
     return stated
 
 

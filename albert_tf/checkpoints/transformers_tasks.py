@@ -1,5 +1,6 @@
 """The tasks of fine-tuned classes of `transformers`, as their `config.json` tells."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ _SEQUENCE, _CHOICE, _SPAN = (
     "MultipleChoice",
     "QuestionAnswering",
 )
+_CLASS = re.compile(r"(?:Albert|Bert)For(\w+)")
 # Those that a configuration does not write.
 _DEFAULT_LABELS = ["LABEL_0", "LABEL_1"]
 
@@ -105,7 +107,8 @@ def _kind(values: Mapping[str, Any]) -> str:
     """The task in the name of the class, as "SequenceClassification"; may be empty."""
     names = values.get("architectures")
     name = str(names[0]) if isinstance(names, list) and names else ""
-    return name.partition("AlbertFor")[2]
+    match = _CLASS.fullmatch(name)
+    return match[1] if match else ""
 
 
 def _labels(values: Mapping[str, Any]) -> list[str]:

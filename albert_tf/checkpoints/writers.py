@@ -15,6 +15,8 @@ from albert_tf.checkpoints import (
     model_dir,
     model_garden,
     tensorflow_files,
+    transformers_config,
+    transformers_names,
 )
 from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.formats import StoredWeights
@@ -27,15 +29,17 @@ _PREFIXES = {
     CheckpointFormat.TENSORFLOW1: "model.ckpt-best",
     CheckpointFormat.MODEL_GARDEN: "albert_encoder.ckpt",
 }
-# Heads -> the class of `transformers` that has them.
-_ARCHITECTURES = {
-    frozenset(): "AlbertModel",
-    frozenset({heads.MASKED_LM}): "AlbertForMaskedLM",
-    frozenset({heads.MASKED_LM, heads.SENTENCE_ORDER}): "AlbertForPreTraining",
-    frozenset({heads.SPAN}): "AlbertForQuestionAnswering",
-    frozenset({heads.CLASSIFIER}): "AlbertForSequenceClassification",
+# Heads -> the class of `transformers` that has them, without its model's name.
+_CLASSES = {
+    frozenset(): "Model",
+    frozenset({heads.MASKED_LM}): "ForMaskedLM",
+    frozenset({heads.MASKED_LM, heads.SENTENCE_ORDER}): "ForPreTraining",
+    frozenset({heads.SPAN}): "ForQuestionAnswering",
+    frozenset({heads.CLASSIFIER}): "ForSequenceClassification",
 }
-_MULTIPLE_CHOICE_ARCHITECTURE = "AlbertForMultipleChoice"
+# Those that BERT alone has.
+_CLASSES_OF_BERT = {frozenset({heads.SENTENCE_ORDER}): "ForNextSentencePrediction"}
+_MULTIPLE_CHOICE_CLASS = "ForMultipleChoice"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,14 +130,14 @@ _WEIGHT_WRITERS: dict[
 def _write_transformers(model: Model, folder: Path) -> tuple[str, ...]:
     config, weights = model.stored.require_config(), model.stored.weights
     task = task_config.from_dict(model.task) if model.task else None
-    values = hugging_face.config_to_dict(config, _architecture(model, task))
+    values = transformers_config.config_to_dict(config, _class_of(model, task))
     num_classes = len(weights.get(heads.CLASSIFIER_BIAS, ()))
     if num_classes:
         values |= _label_values(task, num_classes)
     if model.vocabulary:
         tokenizer = model_dir.write_transformers_vocabulary(folder, model.vocabulary)
         values |= _special_ids(tokenizer)
-    tensors, dropped = hugging_face.to_transformers(weights, config)
+    tensors, dropped = transformers_names.to_transformers(weights, config)
     hugging_face.write(folder, tensors, values, model.stored.global_step)
     return dropped
 
@@ -159,8 +163,8 @@ def _special_ids(tokenizer: AlbertTokenizer) -> dict[str, int]:
     }
 
 
-def _architecture(model: Model, task: TaskConfig | None) -> str:
-    """The class of `transformers` that has the heads of a model.
+def _class_of(model: Model, task: TaskConfig | None) -> str:
+    """The class of `transformers` that has the heads of a model, without its prefix.
 
     Raises:
       ValueError: there is none.
@@ -171,17 +175,19 @@ def _architecture(model: Model, task: TaskConfig | None) -> str:
             f"A multiple-choice head gives one score, this model's {num_classes}: "
             "leave --multiple_choice out."
         )
-    architectures = dict(_ARCHITECTURES)
+    classes = dict(_CLASSES)
+    if transformers_config.is_bert(model.stored.require_config()):
+        classes |= _CLASSES_OF_BERT
     if model.multiple_choice or isinstance(task, MultipleChoice):
-        architectures[frozenset({heads.CLASSIFIER})] = _MULTIPLE_CHOICE_ARCHITECTURE
+        classes[frozenset({heads.CLASSIFIER})] = _MULTIPLE_CHOICE_CLASS
     present = heads.heads_of(model.stored.weights)
     if not model.strict:
         # Heads that no class has are left out.
-        present &= frozenset().union(*architectures)
-    if present not in architectures:
+        present &= frozenset().union(*classes)
+    if present not in classes:
         names = ", ".join(sorted(heads.heads_of(model.stored.weights)))
         raise ValueError(
             f"No class of transformers has these heads: {names}. Convert to another "
             "format."
         )
-    return architectures[present]
+    return classes[present]

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from albert_tf.files import digest
-from albert_tf.storage import AnyPath, PathLike, as_path
+from albert_tf.storage import PathLike, as_path
 from albert_tf.text.cleaning import TextCleaner, is_visible, whole_letters
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.text.vocabulary_content import read_vocabulary
 from albert_tf.text.wordpiece import WordPieceVocabulary
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class AlbertTokenizer:
 
         Args:
           spm_model_file: a SentencePiece model (`.model`).
-          vocab_file: a WordPiece vocabulary, one token a line. Exactly one of the two.
+          vocab_file: a WordPiece vocabulary, one token a line, or a `tokenizer.json` of
+            `transformers` with one. Exactly one of the two.
           lower_case: lower-case letters.
           strip_accents: drop combining marks ("schön" -> "schon"); None: as
             `default_strip_accents` says.
@@ -73,7 +75,7 @@ class AlbertTokenizer:
         if strip_accents is None:
             strip_accents = default_strip_accents(not spm_model_file, lower_case)
         path = as_path(spm_model_file or vocab_file or "")
-        content = _read(path)
+        content = read_vocabulary(path)
         self._vocabulary: Vocabulary
         if spm_model_file:
             self._vocabulary = SentencePieceVocabulary(path, content)
@@ -260,14 +262,3 @@ def is_wordpiece_file(path: PathLike) -> bool:
         return b"\0" not in file.read_bytes()
     except OSError:
         return file.suffix == ".txt"
-
-
-def _read(path: AnyPath) -> bytes:
-    """Reads a vocabulary file."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"There is no vocabulary file {path}.") from None
-    if not content:
-        raise ValueError(f"The vocabulary file {path} is empty.")
-    return content

@@ -15,7 +15,6 @@ import tensorflow as tf
 from albert_tf.checkpoints import output_folders
 from albert_tf.checkpoints.model_dir import ModelDir, model_files, replace_task
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
-from albert_tf.files import sha256
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.task_config import Squad, TaskConfig
@@ -23,6 +22,7 @@ from albert_tf.tasks.answer_metrics import QuestionSet
 from albert_tf.tasks.base import Task
 from albert_tf.tasks.create import create_task
 from albert_tf.tasks.squad import squad_task
+from albert_tf.text.vocabulary_content import vocabulary_digest
 from albert_tf.training import devices, multi_run, squad_answers
 from albert_tf.training.fine_tuning_config import FineTuningConfig, split_settings
 from albert_tf.training.job import Job
@@ -312,7 +312,7 @@ def _check_rows(
         )
     known = dict(model.tokenizer_settings)
     if model.vocabulary is not None:
-        known["vocabulary_sha256"] = sha256(model.vocabulary)
+        known["vocabulary_sha256"] = vocabulary_digest(model.vocabulary)
     for key, value in known.items():
         if made_with.get(key, value) != value:
             raise ValueError(

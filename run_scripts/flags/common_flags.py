@@ -11,11 +11,11 @@ from typing import Any
 from absl import flags
 
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
-from albert_tf.files import sha256
 from albert_tf.records.file_names import expand_paths
 from albert_tf.records.masking_config import MaskingConfig
 from albert_tf.records.sidecar import RecordSet, read_record_set
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary_content import vocabulary_digest
 from data_prep.corpus.reader import ReadingConfig
 from data_prep.pretraining.config import PretrainingDataConfig
 from flags import device_flags, fields
@@ -175,7 +175,7 @@ def make_tokenizer() -> AlbertTokenizer:
 def vocabulary_sha256() -> str | None:
     """Returns the digest of the flags' vocabulary; None: they name none."""
     path = FLAGS.spm_model_file or FLAGS.vocab_file
-    return sha256(path) if path else None
+    return vocabulary_digest(path) if path else None
 
 
 # Rows and records.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.checkpoints import agreement, hugging_face
+from albert_tf.checkpoints import agreement, transformers_config
 from albert_tf.config import AlbertConfig
 from helpers.fine_tuning_toys import write_vocabulary
 from helpers.tiny import tiny_config
@@ -104,7 +104,7 @@ def test_weights_without_a_configuration_take_the_one_that_is_named(tmp_path):
 
 @pytest.mark.parametrize("keys", [{}, {"architectures": ["AlbertModel"]}])
 def test_the_configuration_of_transformers_may_be_named(keys, tmp_path):
-    values = hugging_face.config_to_dict(CONFIG, "AlbertModel")
+    values = transformers_config.config_to_dict(CONFIG, "Model")
     del values["architectures"], values["model_type"]
     folder = tmp_path / "theirs"
     folder.mkdir()

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf.checkpoints import formats, hugging_face, model_dir
+from albert_tf.checkpoints import formats, model_dir
+from albert_tf.checkpoints.transformers_config import config_from_dict, config_to_dict
 from helpers import tiny
 from helpers.tiny_weights import assert_same_weights
 from helpers.transformers_models import (
@@ -76,15 +77,15 @@ def test_shards_are_read_as_one(tmp_path):
 )
 def test_activations_keep_their_meaning(own, theirs):
     config = tiny.tiny_config(hidden_act=own)
-    values = hugging_face.config_to_dict(config, "AlbertModel")
+    values = config_to_dict(config, "Model")
     assert values["hidden_act"] == theirs
-    assert hugging_face.config_from_dict(values) == config
+    assert config_from_dict(values) == config
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"model_type": "bert"}, "'bert', expected 'albert'"),
+        ({"model_type": "roberta"}, "'roberta', but only models of type 'albert' and"),
         ({"layer_norm_eps": 1e-6}, "layer_norm_eps is 1e-06"),
         ({"hidden_act": "silu"}, "hidden_act is 'silu', expected one of gelu_new"),
         ({"position_embedding_type": "relative_key"}, "'relative_key'"),
@@ -110,12 +111,31 @@ def test_a_truncated_file_is_one_line(cut, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_pytorchs_own_format_is_refused_with_the_way_to_convert_it(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tf_model.h5", r"tf_model\.h5, expected model\.safetensors.*save_pretrained"),
+        ("flax_model.msgpack", r"flax_model\.msgpack, expected.*save_pretrained"),
+        ("pytorch_model.bin", r"pytorch_model\.bin cannot be read as tensors alone"),
+    ],
+)
+def test_weights_that_cannot_be_read_name_the_way_out(name, words, tmp_path):
     transformers_config().save_pretrained(tmp_path)
-    (tmp_path / "pytorch_model.bin").write_bytes(b"PK")
-    for path in (tmp_path, tmp_path / "pytorch_model.bin"):
-        with pytest.raises(ValueError, match=r"pytorch_model\.bin.*save_pretrained"):
+    (tmp_path / name).write_bytes(b"PK")
+    for path in (tmp_path, tmp_path / name):
+        with pytest.raises(ValueError, match=words):
             formats.read_weights(path)
+
+
+@pytest.mark.parametrize(
+    "weight_map", [None, {}, ["model.safetensors"], {"a": "../x.safetensors"}, {"a": 3}]
+)
+def test_an_index_names_files_beside_it(weight_map, tmp_path):
+    transformers_config().save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors.index.json"
+    file.write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(ValueError, match=r"index\.json does not name the files"):
+        formats.read_weights(tmp_path)
 
 
 def test_a_folder_without_config_is_refused(tmp_path):

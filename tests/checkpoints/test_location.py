@@ -4,7 +4,13 @@ import shutil
 
 import pytest
 
-from albert_tf.checkpoints import formats, hugging_face, model_dir
+from albert_tf.checkpoints import (
+    formats,
+    hugging_face,
+    model_dir,
+    transformers_config,
+    transformers_names,
+)
 from albert_tf.checkpoints.location import Container, WeightsLocation, locate
 from albert_tf.serving import export
 from albert_tf.storage import as_path
@@ -26,8 +32,8 @@ def test_a_folder_of_two_checkpoints_or_formats_is_ambiguous(released, tmp_path)
     write_model(tmp_path / "two", weights, config, "model.ckpt-3")
     with pytest.raises(ValueError, match=r"several .*model\.ckpt-3, model\.ckpt-best"):
         formats.read_weights(tmp_path / "two")
-    tensors, _ = hugging_face.to_transformers(weights, config)
-    hugging_face.write(folder, tensors, hugging_face.config_to_dict(config, "X"))
+    tensors, _ = transformers_names.to_transformers(weights, config)
+    hugging_face.write(folder, tensors, transformers_config.config_to_dict(config, "X"))
     with pytest.raises(ValueError, match=r"several formats \(hugging_face, checkpoint"):
         formats.read_weights(folder)
     named = formats.read_weights(folder / "model.ckpt-best")

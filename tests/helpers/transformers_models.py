@@ -36,6 +36,54 @@ def transformers_config(**changes):
     )
 
 
+def bert_config(**changes):
+    """Of BERT by default, erf gelu included; sizes as `transformers_config`."""
+    return transformers.BertConfig(
+        **{
+            "vocab_size": VOCABULARY,
+            "hidden_size": 12,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 3,
+            "intermediate_size": 20,
+            "max_position_embeddings": POSITIONS,
+            **changes,
+        }
+    )
+
+
+def random_bert_tensors(config, rng, heads, has_pooler=True):
+    """As `random_tensors`, of BERT."""
+    hidden, inner = config.hidden_size, config.intermediate_size
+    linear = {"bert.pooler.dense": (hidden, hidden)} if has_pooler else {}
+    norms = ["bert.embeddings.LayerNorm"]
+    for layer in range(config.num_hidden_layers):
+        scope = f"bert.encoder.layer.{layer}"
+        for name in ("self.query", "self.key", "self.value", "output.dense"):
+            linear[f"{scope}.attention.{name}"] = (hidden, hidden)
+        linear[f"{scope}.intermediate.dense"] = (inner, hidden)
+        linear[f"{scope}.output.dense"] = (hidden, inner)
+        norms += [f"{scope}.attention.output.LayerNorm", f"{scope}.output.LayerNorm"]
+    rows = {
+        "word": config.vocab_size,
+        "token_type": config.type_vocab_size,
+        "position": POSITIONS,
+    }
+    shapes = {
+        f"bert.embeddings.{name}_embeddings.weight": (count, hidden)
+        for name, count in rows.items()
+    }
+    if "cls.predictions" in heads:
+        linear["cls.predictions.transform.dense"] = (hidden, hidden)
+        norms.append("cls.predictions.transform.LayerNorm")
+        shapes["cls.predictions.bias"] = (config.vocab_size,)
+    linear |= {name: (size, hidden) for name, size in heads.items() if size}
+    for name, shape in linear.items():
+        shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    for name in norms:
+        shapes |= {f"{name}.weight": (hidden,), f"{name}.bias": (hidden,)}
+    return {n: rng.normal(0, 0.4, s).astype(np.float32) for n, s in shapes.items()}
+
+
 def random_tensors(config, rng, heads):
     """Random weights under the names of transformers' PyTorch classes."""
     embedding, hidden = config.embedding_size, config.hidden_size
@@ -89,7 +137,7 @@ def load_transformers(name, folder):
 
     As `from_pretrained` does it, whose own reading fails with new safetensors.
     """
-    config = transformers.AlbertConfig.from_pretrained(folder)
+    config = transformers.AutoConfig.from_pretrained(folder)
     model = getattr(transformers, f"TF{name}")(config)
     _, info = load_pytorch_state_dict_in_tf2_model(
         model,
@@ -120,14 +168,14 @@ def run_transformers(model, batch):
     )
 
 
-def assert_close(some, others):
-    np.testing.assert_allclose(some, others, rtol=0, atol=1e-4)
+def assert_close(some, others, atol=1e-4):
+    np.testing.assert_allclose(some, others, rtol=0, atol=atol)
 
 
-def assert_close_at_tokens(some, others, batch):
+def assert_close_at_tokens(some, others, batch, atol=1e-4):
     """Compares [B, S, ...] where there is no padding."""
     tokens = batch["input_mask"].numpy() == 1
-    assert_close(np.asarray(some)[tokens], np.asarray(others)[tokens])
+    assert_close(np.asarray(some)[tokens], np.asarray(others)[tokens], atol)
 
 
 POOLER = "bert/pooler/dense/kernel"
