@@ -78,6 +78,8 @@ setup(
         "matplotlib>=3.8",
         "scipy>=1.11",
         "scikit-learn>=1.4",
+        # Entities of tags, and their metrics.
+        "seqeval>=1.2.2",
         # Protocol of the server: requests that warm it up, and the client.
         "tensorflow-serving-api>=2.20,<2.21",
     ],

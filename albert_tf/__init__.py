@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         ClassificationModel,
         MultipleChoiceModel,
         PretrainingModel,
+        TokenClassificationModel,
     )
     from albert_tf.model.span_heads import AnswerableSpanModel, SpanModel
     from albert_tf.task_config import (
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         MultipleChoice,
         Regression,
         Squad,
+        Tagging,
         TaskConfig,
     )
     from albert_tf.tasks.base import Task
@@ -52,8 +54,10 @@ __all__ = [
     "Regression",
     "SpanModel",
     "Squad",
+    "Tagging",
     "Task",
     "TaskConfig",
+    "TokenClassificationModel",
     "TrainConfig",
     "create_optimizer",
     "create_task",
@@ -70,13 +74,19 @@ _MODULES = {
     "checkpoints.model_dir": ("ModelDir",),
     "config": ("AlbertConfig", "OptimizerConfig", "TrainConfig"),
     "model.encoder": ("AlbertEncoder",),
-    "model.heads": ("ClassificationModel", "MultipleChoiceModel", "PretrainingModel"),
+    "model.heads": (
+        "ClassificationModel",
+        "MultipleChoiceModel",
+        "PretrainingModel",
+        "TokenClassificationModel",
+    ),
     "model.span_heads": ("AnswerableSpanModel", "SpanModel"),
     "task_config": (
         "Classification",
         "MultipleChoice",
         "Regression",
         "Squad",
+        "Tagging",
         "TaskConfig",
     ),
     "tasks.base": ("Task",),

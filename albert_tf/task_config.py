@@ -42,6 +42,7 @@ _RULES = {
     "bounds": rule("two numbers, the lower one first", _are_bounds),
     "max_seq_length": _LENGTH,
     "max_qa_length": count(0, 2**31 - 1),
+    "doc_stride": _LENGTH,
     "columns": rule(
         f"an object of {', '.join(_COLUMNS)}, names or indices", _are_columns
     ),
@@ -243,7 +244,48 @@ class Squad:
         return task_config
 
 
-TaskConfig: TypeAlias = Classification | Regression | MultipleChoice | Squad
+@dataclasses.dataclass(frozen=True)
+class Tagging:
+    """A tag for each word of a text.
+
+    Attributes:
+      task_name: name of the task in reports.
+      labels: names of the tags, in the order of the model's outputs: those of the
+        scheme IOB2 for entities, or plain ones, as parts of speech.
+      max_seq_length: longest row in tokens; None: as long as the model reads.
+      doc_stride: of a longer text, tokens from the start of a window to the start of
+        the next.
+    """
+
+    kind: ClassVar[str] = "tagging"
+    task_name: str
+    labels: Sequence[str]
+    max_seq_length: int | None = None
+    doc_stride: int = 128
+
+    def __post_init__(self):
+        object.__setattr__(self, "labels", tuple(self.labels))
+        if len(set(self.labels)) < 2:
+            raise ValueError(
+                "Tags to tell apart are at least two. Received "
+                f"{list(self.labels)} for {self.task_name!r}."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of `task.json`."""
+        return {
+            "kind": self.kind,
+            "task_name": self.task_name,
+            "labels": list(self.labels),
+            **_present(self, "max_seq_length"),
+            "doc_stride": self.doc_stride,
+        }
+
+
+TaskConfig: TypeAlias = Classification | Regression | MultipleChoice | Squad | Tagging
+_CLASSES = {
+    cls.kind: cls for cls in (Classification, Regression, MultipleChoice, Tagging)
+}
 
 
 def from_dict(values: Mapping[str, Any]) -> TaskConfig:
@@ -255,15 +297,14 @@ def from_dict(values: Mapping[str, Any]) -> TaskConfig:
     kind = values.get("kind") or _kind_of_earlier_release(values)
     if kind == Squad.kind:
         return _read_squad(values)
-    classes = {cls.kind: cls for cls in (Classification, Regression, MultipleChoice)}
-    if not isinstance(kind, str) or kind not in classes:
+    if not isinstance(kind, str) or kind not in _CLASSES:
         raise ValueError(
-            f"A task.json is of a known kind ({', '.join((*classes, Squad.kind))}). "
+            f"A task.json is of a known kind ({', '.join((*_CLASSES, Squad.kind))}). "
             f"Received {kind!r:.80}: use the release that wrote it."
         )
     # Keys that a kind has no field for, as a regression's labels, say nothing.
     values = {"metrics": values.get("scores"), **values}
-    names = {one.name for one in dataclasses.fields(classes[kind])}
+    names = {one.name for one in dataclasses.fields(_CLASSES[kind])}
     known = {
         key: value
         for key, value in values.items()
@@ -272,7 +313,7 @@ def from_dict(values: Mapping[str, Any]) -> TaskConfig:
     for key, value in known.items():
         field_rules.check(key, value, _RULES[key])
     try:
-        return classes[kind](**known)
+        return _CLASSES[kind](**known)
     except TypeError as error:
         raise ValueError(f"A task.json lacks values ({error}): train again.") from None
 

@@ -4,16 +4,19 @@ r"""Averages the predictions of several fine-tuned models; scores and writes the
         --output_dir=rte_ensemble --select_by=dev
 
 Probabilities are averaged, and so are values of a regression (section 4.9 of the
-paper). Each model must have predicted the same splits: run it with --do_eval and
---do_predict first. For SQuAD see ensemble_squad.py.
+paper); the tags of a tagger's sentences are in SPLIT_tags.jsonl. Each model must have
+predicted the same splits: run it with --do_eval and --do_predict first. For SQuAD see
+ensemble_squad.py.
 """
+
+import json
 
 from absl import flags
 
-from albert_tf.files import write_json
-from albert_tf.storage import as_path
-from albert_tf.task_config import MultipleChoice
-from data_prep.fine_tuning.predictions import write_predictions
+from albert_tf.files import make_folder, write_json, write_whole
+from albert_tf.storage import AnyPath, as_path
+from albert_tf.task_config import MultipleChoice, Tagging
+from data_prep.fine_tuning.predictions import Predictions, write_predictions
 from flags import common_flags
 
 FLAGS = flags.FLAGS
@@ -54,6 +57,9 @@ def main():
         },
     }
     for name, predicted in averaged.items():
+        if isinstance(task_config, Tagging):
+            _write_tags(output / f"{name}_tags.jsonl", predicted, task_config)
+            continue
         answers = output / "GLUE" / f"{name}.tsv"
         if isinstance(task_config, MultipleChoice):
             answers = output / f"{name}_predictions.json"
@@ -61,6 +67,20 @@ def main():
         write_predictions(predicted, task_config, table, answers)
     write_json(output / "results.json", results)
     print(f"Averaged {', '.join(results['models'])}: {results['sets']}")
+
+
+def _write_tags(file: AnyPath, predicted: Predictions, task_config: Tagging) -> None:
+    """Writes a JSON object a line: the tags of each sentence that has words."""
+    from albert_tf.tasks.tagging import sentence_tags
+
+    lines = [
+        json.dumps({"sentence": number, "tags": tags, "scores": scores})
+        for number, (tags, scores) in sentence_tags(
+            predicted, task_config.labels
+        ).items()
+    ]
+    make_folder(file.parent)
+    write_whole(file, "".join(f"{line}\n" for line in lines).encode())
 
 
 if __name__ == "__main__":

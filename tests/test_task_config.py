@@ -6,7 +6,13 @@ import math
 import pytest
 
 from albert_tf import task_config
-from albert_tf.task_config import Classification, MultipleChoice, Regression, Squad
+from albert_tf.task_config import (
+    Classification,
+    MultipleChoice,
+    Regression,
+    Squad,
+    Tagging,
+)
 
 COLUMNS = {"text": 0, "text_pair": 1, "label": None, "index": None, "header": True}
 CONFIGS = [
@@ -175,3 +181,12 @@ def test_values_of_other_types_are_refused_by_name(changes):
 def test_a_model_of_no_task_says_what_to_do_for_one_of_squad():
     with pytest.raises(ValueError, match=r"no task\.json: train it with run_squad\.py"):
         Squad.require(None)
+
+
+def test_a_tagging_survives_strict_json_and_has_labels_to_tell_apart():
+    for config in (Tagging("ner", ["O", "B-x"], 17, 9), Tagging("pos", ["N", "V"])):
+        values = through_json(config.to_dict())
+        assert task_config.from_dict(values) == config
+    for wrong in ({"doc_stride": 0}, {"labels": ["O"]}, {"labels": "O"}):
+        with pytest.raises(ValueError, match="Received"):
+            task_config.from_dict({**values, **wrong})

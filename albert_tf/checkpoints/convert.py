@@ -25,7 +25,7 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS, CheckpointFormat
 from albert_tf.checkpoints.formats import StoredWeights
-from albert_tf.checkpoints.heads import CLASSIFIER_BIAS
+from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, TAGGER_BIAS
 from albert_tf.checkpoints.model_dir import VocabularyFile
 from albert_tf.checkpoints.tensorflow_files import summarize
 from albert_tf.config import AlbertConfig
@@ -222,7 +222,10 @@ def _choose_task(stored: StoredWeights) -> tuple[dict[str, Any], list[str]]:
     if is_theirs and not (folder / model_dir.TASK_FILE).is_file():
         file = folder / hugging_face.CONFIG_FILE
         values = read_json(file)
-        outputs = np.size(stored.weights.get(CLASSIFIER_BIAS, ()))
+        outputs = sum(
+            np.size(stored.weights.get(bias, ()))
+            for bias in (CLASSIFIER_BIAS, TAGGER_BIAS)
+        )
         try:
             notes += transformers_tasks.notes(values, outputs)
         except ValueError as error:

@@ -7,7 +7,12 @@ import numpy as np
 
 from albert_tf.checkpoints import group_mapping
 from albert_tf.checkpoints.formats import POOLER_PREFIX, StoredWeights
-from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, Shapes, head_shapes
+from albert_tf.checkpoints.heads import (
+    CLASSIFIER_BIAS,
+    TAGGER_BIAS,
+    Shapes,
+    head_shapes,
+)
 from albert_tf.checkpoints.load import LoadReport, released_name
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.layers import Initializer
@@ -76,9 +81,12 @@ def complete(
 
 def _present_heads(stored: StoredWeights, strict: bool) -> Shapes:
     """Shapes of the heads that are stored; if strict, of those stored in part too."""
-    num_classes = max(1, np.size(stored.weights.get(CLASSIFIER_BIAS, ())))
+    sizes = (
+        max(1, np.size(stored.weights.get(bias, ())))
+        for bias in (CLASSIFIER_BIAS, TAGGER_BIAS)
+    )
     present: Shapes = {}
-    for shapes in head_shapes(stored.require_config(), num_classes).values():
+    for shapes in head_shapes(stored.require_config(), *sizes).values():
         count = sum(name in stored.weights for name in shapes)
         if count == len(shapes) or (strict and count):
             present |= shapes

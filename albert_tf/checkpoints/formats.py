@@ -127,6 +127,8 @@ def _read_transformers(folder: AnyPath, config: AlbertConfig | None) -> StoredWe
         )
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
+    if of_tokens:
+        weights = transformers_tasks.with_tagger(weights)
     return StoredWeights(
         str(folder),
         CheckpointFormat.TRANSFORMERS,

@@ -9,36 +9,42 @@ from albert_tf.model.heads import (
     MaskedLanguageModelHead,
     PooledHead,
     SentenceOrderHead,
+    TokenHead,
 )
 from albert_tf.model.layers import Initializer
 from albert_tf.model.span_heads import AnswerableSpanModel, SpanModel
 
 MASKED_LM, SENTENCE_ORDER = "masked-LM", "sentence-order"
-SPAN, CLASSIFIER = "span", "classifier"
+SPAN, CLASSIFIER, TAGGER = "span", "classifier", "tagger"
 # Head -> first part of its weights' names.
 PREFIXES = {
     MASKED_LM: "cls/predictions/",
     SENTENCE_ORDER: "cls/seq_relationship/",
     SPAN: "cls/squad/",
     CLASSIFIER: "output_",
+    TAGGER: "cls/tagging/",
     "span start": "start_logits/",
     "span end": "end_logits/",
     "answerable": "answer_class/",
 }
 CLASSIFIER_BIAS = "output_bias"
+TAGGER_BIAS = PREFIXES[TAGGER] + CLASSIFIER_BIAS
 Shapes = dict[str, tuple[int, ...]]
 
 
-def head_shapes(config: AlbertConfig, num_classes: int) -> dict[str, Shapes]:
+def head_shapes(
+    config: AlbertConfig, num_classes: int, num_tags: int = 1
+) -> dict[str, Shapes]:
     """Asks the models for the weights of their heads.
 
     Args:
       config: the model's configuration.
       num_classes: number of outputs of the classifier.
+      num_tags: number of outputs of the tagger.
     Returns:
       Head -> name of each of its weights -> shape.
     """
-    shapes = _weight_shapes(config, num_classes)
+    shapes = _weight_shapes(config, num_classes, num_tags)
     return {
         head: {name: shape for name, shape in shapes.items() if name.startswith(prefix)}
         for head, prefix in PREFIXES.items()
@@ -46,7 +52,7 @@ def head_shapes(config: AlbertConfig, num_classes: int) -> dict[str, Shapes]:
 
 
 @functools.lru_cache(maxsize=4)
-def _weight_shapes(config: AlbertConfig, num_classes: int) -> Shapes:
+def _weight_shapes(config: AlbertConfig, num_classes: int, num_tags: int) -> Shapes:
     initializer = Initializer(config.initializer_range, seed=0)
     # Heads on the encoder depend on its width alone. (No tf.Graph is used to save the
     # memory of all weights: it would invalidate models of Keras that exist already.)
@@ -65,6 +71,7 @@ def _weight_shapes(config: AlbertConfig, num_classes: int) -> Shapes:
         MaskedLanguageModelHead(config, initializer),
         SentenceOrderHead(config, initializer),
         PooledHead(config, initializer, num_classes, dropout=0.0),
+        TokenHead(config, initializer, num_tags, dropout=0.0),
         SpanModel(narrow, seed=0),
         AnswerableSpanModel(narrow, seed=0),
     )

@@ -4,22 +4,33 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from albert_tf.task_config import (
     Classification,
     MultipleChoice,
     Regression,
     Squad,
+    Tagging,
     TaskConfig,
 )
 
 # Name of a task whose data set is not known; scripts call the user's own tables so.
 _TASK_NAME = "custom"
-_SEQUENCE, _CHOICE, _SPAN = (
+# As `data_prep.fine_tuning.tagging_data` names it.
+_TAGGING_NAME = "tagging"
+_SEQUENCE, _CHOICE, _SPAN, _TOKENS = (
     "SequenceClassification",
     "MultipleChoice",
     "QuestionAnswering",
+    "TokenClassification",
 )
 _CLASS = re.compile(r"(?:Albert|Bert)For(\w+)")
+# Weights of a classifier of tokens there -> here.
+_TAGGER = {
+    "classifier.weight": "cls/tagging/output_weights",
+    "classifier.bias": "cls/tagging/output_bias",
+}
 # Those that a configuration does not write.
 _DEFAULT_LABELS = ["LABEL_0", "LABEL_1"]
 
@@ -46,9 +57,11 @@ def read_task(values: Mapping[str, Any]) -> TaskConfig | None:
             doc_stride=max(1, length // 3),
             max_query_length=max(1, length // 6),
         )
-    if kind != _SEQUENCE:
+    if kind not in (_SEQUENCE, _TOKENS):
         return None
     labels = _labels(values)
+    if kind == _TOKENS:
+        return Tagging(_TAGGING_NAME, labels) if len(labels) > 1 else None
     problem = values.get("problem_type")
     if problem is None:
         problem = "regression" if len(labels) == 1 else "single_label_classification"
@@ -64,17 +77,18 @@ def notes(values: Mapping[str, Any], outputs: int = 0) -> list[str]:
 
     Args:
       values: of the file.
-      outputs: of the classifier of the weights; 0: they have none.
+      outputs: of the classifier of the weights, of texts or of tokens; 0: they have
+        none.
     Raises:
       ValueError: the file's labels are damaged, or not as many as the outputs.
     """
     kind, task = _kind(values), read_task(values)
-    if outputs and kind == _SEQUENCE and len(_labels(values)) != outputs:
+    if outputs and kind in (_SEQUENCE, _TOKENS) and len(_labels(values)) != outputs:
         raise ValueError(
             f"id2label names {len(_labels(values))} labels (two if it is missing), the "
             f"classifier of the weights has {outputs} outputs: name each output."
         )
-    if outputs and kind not in (_SEQUENCE, _CHOICE, _SPAN):
+    if outputs and kind not in (_SEQUENCE, _CHOICE, _SPAN, _TOKENS):
         return [
             "config.json names no class with a classifier in `architectures`, so what "
             "the classifier of the weights was trained for is not known."
@@ -99,8 +113,22 @@ def notes(values: Mapping[str, Any], outputs: int = 0) -> list[str]:
 
 
 def is_of_tokens(values: Mapping[str, Any]) -> bool:
-    """True if a `config.json` is of a classifier of tokens, which has no place here."""
-    return _kind(values) == "TokenClassification"
+    """True if a `config.json` is of a classifier of tokens, a tagger here."""
+    return _kind(values) == _TOKENS
+
+
+def with_tagger(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Gives the classifier of a class of tokens its names here, in float32."""
+    return {
+        _TAGGER.get(name, name): value.astype(np.float32) if name in _TAGGER else value
+        for name, value in weights.items()
+    }
+
+
+def without_tagger(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Gives a tagger the names of a classifier, which a class of tokens has there."""
+    names = {here: here.removeprefix("cls/tagging/") for here in _TAGGER.values()}
+    return {names.get(name, name): value for name, value in weights.items()}
 
 
 def _kind(values: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ _MASKED_LM = heads.PREFIXES[heads.MASKED_LM]
 _SIMPLE_HEADS = {
     heads.PREFIXES[heads.SENTENCE_ORDER]: "pooled_output",
     heads.PREFIXES[heads.SPAN]: "sequence_output",
+    heads.PREFIXES[heads.TAGGER]: "sequence_output",
     "": "pooled_output",
 }
 # Input of a signature -> input of the encoder.

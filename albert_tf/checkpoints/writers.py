@@ -17,11 +17,12 @@ from albert_tf.checkpoints import (
     tensorflow_files,
     transformers_config,
     transformers_names,
+    transformers_tasks,
 )
 from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.formats import StoredWeights
 from albert_tf.files import write_json
-from albert_tf.task_config import Classification, MultipleChoice, TaskConfig
+from albert_tf.task_config import Classification, MultipleChoice, Tagging, TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 _PREFIXES = {
@@ -36,6 +37,7 @@ _CLASSES = {
     frozenset({heads.MASKED_LM, heads.SENTENCE_ORDER}): "ForPreTraining",
     frozenset({heads.SPAN}): "ForQuestionAnswering",
     frozenset({heads.CLASSIFIER}): "ForSequenceClassification",
+    frozenset({heads.TAGGER}): "ForTokenClassification",
 }
 # Those that BERT alone has.
 _CLASSES_OF_BERT = {frozenset({heads.SENTENCE_ORDER}): "ForNextSentencePrediction"}
@@ -131,6 +133,8 @@ def _write_transformers(model: Model, folder: Path) -> tuple[str, ...]:
     config, weights = model.stored.require_config(), model.stored.weights
     task = task_config.from_dict(model.task) if model.task else None
     values = transformers_config.config_to_dict(config, _class_of(model, task))
+    if heads.TAGGER_BIAS in weights:
+        weights = transformers_tasks.without_tagger(weights)
     num_classes = len(weights.get(heads.CLASSIFIER_BIAS, ()))
     if num_classes:
         values |= _label_values(task, num_classes)
@@ -144,7 +148,7 @@ def _write_transformers(model: Model, folder: Path) -> tuple[str, ...]:
 
 def _label_values(task: TaskConfig | None, num_classes: int) -> dict[str, Any]:
     """Keys of a `config.json` that name the classes, `LABEL_0` ... if unknown."""
-    if isinstance(task, Classification):
+    if isinstance(task, Classification | Tagging):
         labels = list(task.labels)
     else:
         labels = [f"LABEL_{index}" for index in range(num_classes)]

@@ -305,3 +305,78 @@ class MultipleChoiceModel(EncoderWithHeads):
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments as JSON values."""
         return {**super().get_config(), "head_dropout": self._head_dropout}
+
+
+class TokenHead(tf_keras.layers.Layer):
+    """Dropout and a linear layer on each token's output: logits of its tags."""
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        initializer: Initializer,
+        num_outputs: int,
+        dropout: float,
+        **kwargs,
+    ):
+        """Makes the variables; arguments as in `PooledHead`."""
+        super().__init__(**kwargs)
+        scope = "cls/tagging"
+        self.output_weights = initializer.weights(
+            f"{scope}/output_weights", (num_outputs, config.hidden_size)
+        )
+        self.output_bias = initializer.constant(
+            f"{scope}/output_bias", (num_outputs,), 0.0
+        )
+        self.dropout = Dropout(dropout)
+
+    def call(
+        self, sequence_output: tf.Tensor, seed: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """[B, S, H] -> logits, float32 [B, S, num_outputs]; a seed of None drops
+        nothing."""
+        tokens = tf.cast(sequence_output, tf.float32)
+        tokens = self.dropout(tokens, seed, HEAD_SITE)
+        logits = tf.einsum("bsh,kh->bsk", tokens, self.output_weights)
+        return logits + self.output_bias
+
+
+@tf_keras.utils.register_keras_serializable(package="albert_tf")
+class TokenClassificationModel(EncoderWithHeads):
+    """The encoder with logits of a tag for each token."""
+
+    def __init__(
+        self,
+        config: AlbertConfig | Mapping[str, Any],
+        *,
+        num_outputs: int,
+        head_dropout: float = 0.1,
+        **kwargs,
+    ):
+        """Makes all variables; arguments as in `ClassificationModel`."""
+        super().__init__(config, **kwargs)
+        self.encoder.freeze_pooler()
+        self._num_outputs, self._head_dropout = num_outputs, head_dropout
+        with policy_scope(self.dtype_policy):
+            self.head = TokenHead(
+                self.encoder.config, self._initializer(), num_outputs, head_dropout
+            )
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool | None = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Computes `logits` float32 [B, S, num_outputs]; arguments as in the
+        encoder."""
+        seed = resolve_seed(training, dropout_seed)
+        encoded = self.encoder(inputs, training=training, dropout_seed=seed)
+        return {"logits": self.head(encoded["sequence_output"], seed)}
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments as JSON values."""
+        return {
+            **super().get_config(),
+            "num_outputs": self._num_outputs,
+            "head_dropout": self._head_dropout,
+        }

@@ -221,3 +221,27 @@ def choice_features() -> Features:
         "level": Feature(()),
         "index": Feature((), "string"),
     }
+
+
+def tagging_features() -> Features:
+    """Returns the features of a window of a sentence to tag, stored without padding.
+
+    `tag_ids` is 0 for tokens that carry no tag: special ones, all tokens of a word but
+    its first, and words that another window tags. The first token of a word has 1 + the
+    index of its label, or for a tag that the model does not know, `unseen_tag_ids`.
+    `sentence` is the number of the sentence in its file. Rows that are only predicted
+    have 1 where a tag is to be.
+    """
+    tokens = Feature((None,))
+    return {
+        "input_ids": tokens,
+        "segment_ids": tokens,
+        "tag_ids": tokens,
+        "sentence": Feature(()),
+    }
+
+
+def unseen_tag_ids(num_labels: int) -> tuple[int, int]:
+    """Values of `tag_ids` for tags that training had none of: those that begin an
+    entity, plain ones among them, and those that continue one."""
+    return num_labels + 1, num_labels + 2

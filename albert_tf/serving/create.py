@@ -12,11 +12,13 @@ from albert_tf.serving.classification import ServedClassifier, ServedRegression
 from albert_tf.serving.encoder import EncoderModel, ServedEncoder
 from albert_tf.serving.multiple_choice import ServedMultipleChoice
 from albert_tf.serving.squad import ServedSquad
+from albert_tf.serving.tagging import ServedTagger
 from albert_tf.task_config import (
     Classification,
     MultipleChoice,
     Regression,
     Squad,
+    Tagging,
     TaskConfig,
 )
 from albert_tf.tasks import create_task
@@ -52,6 +54,8 @@ def create_served_model(
             return ServedMultipleChoice(model, config, task_config, tokenizer)
         case Squad():
             return ServedSquad(model, config, task_config, tokenizer)
+        case Tagging():
+            return ServedTagger(model, config, task_config, tokenizer)
     raise TypeError(
         f"A model is served by its task configuration. Received {task_config!r}: pass "
         "a value of albert_tf.task_config, or None."

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from albert_tf.model.heads import MISSING_LOGIT, PooledHead
+from albert_tf.model.heads import MISSING_LOGIT, PooledHead, TokenHead
 from albert_tf.serving import onnx_spans
 from albert_tf.serving.base import IDS, ServedModel
 from albert_tf.serving.classification import ServedClassifier, ServedRegression
@@ -23,6 +23,7 @@ from albert_tf.serving.onnx_encoder import (
 )
 from albert_tf.serving.onnx_graph import Graph
 from albert_tf.serving.squad import ServedSquad
+from albert_tf.serving.tagging import ServedTagger
 
 Batch: TypeAlias = dict[str, str]
 Answers: TypeAlias = dict[str, str]
@@ -65,6 +66,8 @@ def _answer(graph: Graph, served: ServedModel, batch: Batch) -> Answers:
             return _choose(graph, served, batch)
         case ServedSquad():
             return onnx_spans.find_spans(graph, served, batch)
+        case ServedTagger():
+            return _tag(graph, served, batch)
         case ServedEncoder():
             return _embed(graph, served, batch)
     raise TypeError(f"No ONNX graph is known for {type(served).__name__}.")
@@ -77,8 +80,11 @@ def _outputs(served: ServedModel) -> dict[str, _Output]:
     vector = _Output(np.float32, ("batch", served.config.hidden_size))
     dims = {ServedSquad: "spans", ServedMultipleChoice: "options"}
     classes = dims.get(type(served), "labels")
+    probabilities = _Output(np.float32, ("batch", classes))
+    if isinstance(served, ServedTagger):
+        probabilities = probabilities._replace(dims=("batch", "length", classes))
     return {
-        "probabilities": _Output(np.float32, ("batch", classes)),
+        "probabilities": probabilities,
         "threshold": number,
         "values": number,
         "choice": number._replace(dtype=np.int32),
@@ -144,6 +150,16 @@ def _choose(graph: Graph, served: ServedMultipleChoice, batch: Batch) -> Answers
         "probabilities": graph.add("Softmax", logits, axis=-1),
         "choice": graph.cast(choice, np.int32),
     }
+
+
+def _tag(graph: Graph, served: ServedTagger, batch: Batch) -> Answers:
+    sequence = encode(graph, served.model.encoder, batch)
+    head: TokenHead = served.model.head
+    logits = project_rows(graph, sequence, head.output_weights, head.output_bias)
+    probabilities = graph.add("Softmax", logits, axis=-1)
+    mask = graph.cast(batch["input_mask"], np.float32)
+    mask = graph.add("Unsqueeze", mask, graph.constant([2]))
+    return {"probabilities": graph.add("Mul", probabilities, mask)}
 
 
 def _embed(graph: Graph, served: ServedEncoder, batch: Batch) -> Answers:

@@ -17,7 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks.answers import NO_SCORE
-from albert_tf.tasks.base import Arrays, Task
+from albert_tf.tasks.base import Arrays, Task, join_rows
 
 # Largest allowed difference of an output in float32 from the model's.
 TOLERANCE = 1e-4
@@ -32,7 +32,9 @@ _PREDICTIONS = {
     "span_scores": "span_scores",
     "null_scores": "no_answer_logits",
 }
-_LABELS = ("label_ids", "level")
+_LABELS = ("label_ids", "level", "sentence")
+# Labels of tokens, which are padded as the outputs are.
+_TOKEN_LABELS = ("tag_ids",)
 
 # Rows of ids, int32 [B, ...] -> outputs.
 Answer: TypeAlias = Callable[[Arrays], Arrays]
@@ -133,6 +135,10 @@ class DevelopmentSet:
             if name in labelled.rows[0]:
                 values = [np.asarray(row[name]).item() for row in labelled.rows]
                 predictions[name] = np.array(values)
+        for name in _TOKEN_LABELS:
+            if name in labelled.rows[0]:
+                values = [np.asarray(row[name])[np.newaxis] for row in labelled.rows]
+                predictions[name] = join_rows(values)
         return self.task.host_metrics(predictions)
 
 
@@ -166,18 +172,27 @@ def largest_differences(
 def _outputs(labelled: LabelledRows, answer: Answer, options: int | None) -> Arrays:
     """The outputs for all rows, [rows, ...]."""
     parts = [answer(b) for b in labelled.batches(_ROWS_AT_A_TIME, options)]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: join_rows([part[name] for part in parts]) for name in parts[0]}
 
 
 def _widen(
     differences: dict[str, float], ours: Arrays, theirs: Arrays, exact: bool
 ) -> None:
     """Raises the largest difference of each output to that of further rows."""
+    pairs = {name: _of_one_size(ours[name], theirs[name]) for name in ours}
+    ours = {name: pair[0] for name, pair in pairs.items()}
+    theirs = {name: pair[1] for name, pair in pairs.items()}
     for name, where in _compared(ours, theirs, exact).items():
         apart = _distance(ours[name], theirs[name])
         largest = float(np.where(where, apart, 0.0).max(initial=0.0))
         # Not `max`, which drops NaN.
         differences[name] = float(np.maximum(differences.get(name, 0.0), largest))
+
+
+def _of_one_size(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pads the outputs of rows with 0, as a file of longer rows has them for tokens."""
+    both = join_rows([one, other])
+    return both[: len(one)], both[len(one) :]
 
 
 def _random_row(

@@ -4,7 +4,7 @@ A new task is a new value of this class; the loop does not change.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -42,11 +42,13 @@ class Task:
       metrics: name -> metric; evaluation reports them and the losses.
       read_batch: features as parsed from records -> the batch under the code's names.
       predictions: (outputs, batch) -> name -> tensor [B, ...], the values to keep for
-        each row that is evaluated or predicted; sizes after B are the same in every
-        batch. None: nothing is kept.
+        each row that is evaluated or predicted; sizes after B that differ between
+        batches are padded with 0. None: nothing is kept.
       host_metrics: predictions of the rows that were evaluated, in their order, and
         `row_index`, their places in the data set -> more metrics, computed on the host.
         None: there are no more.
+      details: predictions of all rows of a split -> JSON values that its final report
+        has besides the metrics, as a table of classes. None: there are none.
       pair_objective: what the segments of pretraining rows must be for the labels of
         their pairs to mean what the task learns; None: it does not learn these.
       features: values of a sidecar -> the features that its rows must have; None: not
@@ -61,5 +63,19 @@ class Task:
     read_batch: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     predictions: Callable[[Tensors, Tensors], dict[str, tf.Tensor]] | None = None
     host_metrics: Callable[[Arrays], dict[str, float]] | None = None
+    details: Callable[[Arrays], dict[str, Any]] | None = None
     pair_objective: str | None = None
     features: Callable[[Mapping[str, Any]], Features] | None = None
+
+
+def join_rows(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Joins arrays [B, ...] of several batches, each padded with 0 to the largest
+    sizes."""
+    sizes = np.max([part.shape[1:] for part in parts], axis=0).astype(int)
+    whole = np.zeros([sum(map(len, parts)), *sizes], parts[0].dtype)
+    first = 0
+    for part in parts:
+        rows = slice(first, first + len(part))
+        whole[(rows, *map(slice, part.shape[1:]))] = part
+        first += len(part)
+    return whole

@@ -5,6 +5,7 @@ from albert_tf.task_config import (
     MultipleChoice,
     Regression,
     Squad,
+    Tagging,
     TaskConfig,
 )
 from albert_tf.tasks.base import Task
@@ -12,6 +13,7 @@ from albert_tf.tasks.classification import classification_task
 from albert_tf.tasks.multiple_choice import multiple_choice_task
 from albert_tf.tasks.regression import regression_task
 from albert_tf.tasks.squad import squad_task
+from albert_tf.tasks.tagging import tagging_task
 
 
 def create_task(task_config: TaskConfig, dropout: float = 0.0) -> Task:
@@ -31,6 +33,8 @@ def create_task(task_config: TaskConfig, dropout: float = 0.0) -> Task:
             return multiple_choice_task(task_config, dropout)
         case Squad():
             return squad_task(task_config, dropout)
+        case Tagging():
+            return tagging_task(task_config, dropout)
     raise TypeError(
         f"A task is built from a task configuration. Received {task_config!r}: pass a "
         "value of albert_tf.task_config."

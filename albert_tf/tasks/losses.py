@@ -4,8 +4,8 @@ A loss over a global batch is sum(values * weights) / sum(weights), with both su
 over all replicas and all micro-batches, never a mean of means. Weights depend on the
 batch alone, so that their sum is known before the forward pass.
 
-Letters in shapes: B batch, P predictions, K documents of a row, V vocabulary,
-C options.
+Letters in shapes: B batch, S sequence, P predictions, K documents of a row,
+V vocabulary, C options.
 """
 
 import tensorflow as tf
@@ -83,6 +83,27 @@ def regression(outputs: Tensors, batch: Tensors) -> tf.Tensor:
       float32 [B].
     """
     return tf.square(outputs["logits"][:, 0] - batch["label_ids"])
+
+
+def tagging(outputs: Tensors, batch: Tensors) -> tf.Tensor:
+    """Cross-entropy of the tags, unweighted; it means nothing where the weight is 0.
+
+    Args:
+      outputs: `logits` float32 [B, S, labels].
+      batch: `tag_ids` int32 [B, S], 1 + the index of the label.
+    Returns:
+      float32 [B, S].
+    """
+    logits = outputs["logits"]
+    labels = tf.clip_by_value(batch["tag_ids"] - 1, 0, logits.shape[-1] - 1)
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+
+
+def tagging_weights(batch: Tensors, num_labels: int) -> tf.Tensor:
+    """1 for the first token of a word whose tag is known, else 0; float32 [B, S]."""
+    tags = batch["tag_ids"]
+    is_known = tf.cast((tags > 0) & (tags <= num_labels), tf.float32)
+    return is_known * row_weights(batch)[:, tf.newaxis]
 
 
 def row_weights(batch: Tensors) -> tf.Tensor:

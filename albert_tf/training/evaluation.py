@@ -54,6 +54,8 @@ def evaluate_splits(
                 evaluator = Evaluator(task, model, readable, train_config)
                 evaluation = evaluator.evaluate(tf.constant(steps))
             report = finish_report(evaluation.report, rows)
+            if task.details and rows.metadata.get("labelled", True):
+                report |= task.details(evaluation.predictions)
             print(
                 f"{name}: {report['eval_rows']:,} rows, "
                 f"{report['eval_examples_per_second']:.1f} a second.",

@@ -18,7 +18,7 @@ from albert_tf.records import batches
 from albert_tf.records.cutting import MASKED_TOKENS_CUT
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks import losses
-from albert_tf.tasks.base import Task
+from albert_tf.tasks.base import Task, join_rows
 from albert_tf.training import devices, optimization, phases
 from albert_tf.training.job import Job
 from albert_tf.training.loss_scale import create_loss_scale
@@ -360,7 +360,7 @@ def without_fill(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 def _in_order(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Predictions of batches -> those of the real rows, in the order of the rows, and
     `row_index`, their places."""
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    whole = {name: join_rows([part[name] for part in parts]) for name in parts[0]}
     real = np.flatnonzero(whole.pop("row_weight"))
     order = real[np.argsort(whole["row_index"][real], kind="stable")]
     return {name: values[order] for name, values in whole.items()}

@@ -48,6 +48,18 @@ class FineTuned:
     runs: dict[str, "FineTuned"] = dataclasses.field(default_factory=dict)
 
     @property
+    def reports(self) -> dict[str, Any]:
+        """Name of a split with labels -> the metrics of the best weights."""
+        if self.runs:
+            return self.runs[self.results["best_run"]].reports
+        return self.results.get("sets", {}) if self.trained else self.results
+
+    @property
+    def trained(self) -> bool:
+        """True if this is the outcome of a training."""
+        return "status" in self.results
+
+    @property
     def preempted(self) -> bool:
         """True if a signal stopped the training."""
         return self.results.get("status") == RunStatus.PREEMPTED

@@ -5,8 +5,9 @@
     data = squad({"train": "train-v2.0.json", "dev": "dev-v2.0.json"}, tokenizer)
     data = race(race_files("RACE"), tokenizer)
 
-Each returns a `TaskData`, which `albert_tf.fine_tune` takes. Rows are converted once
-and kept in `cache_dir`; see `cache.py`.
+Each returns a `TaskData`, which `albert_tf.fine_tune` takes, and so does `tagging` of
+`tagging_data.py`, for sentences with tags. Rows are converted once and kept in
+`cache_dir`; see `cache.py`.
 """
 
 import dataclasses
@@ -236,7 +237,7 @@ def _read_tables(
         if not labelled:
             read = dataclasses.replace(Columns(**task_config.columns), label=None)
         splits[name] = split_rows.of_table(name, file, read, task_config, conversion)
-    return _task_data(task_config, splits)
+    return task_data(task_config, splits)
 
 
 def squad(
@@ -278,7 +279,7 @@ def squad(
         conversion = split_rows.Conversion(tokenizer, cache_dir)
         splits[name], report = split_rows.of_squad(name, file, task_config, conversion)
         notes.append(f"{file.path}: {report}.")
-    data = _task_data(task_config, splits, notes)
+    data = task_data(task_config, splits, notes)
     warnings = [*data.warnings, *_unscored(read.get("test"))]
     questions = read.get("dev", read.get("test"))
     return dataclasses.replace(data, questions=questions, warnings=warnings)
@@ -344,7 +345,7 @@ def race(
         conversion = split_rows.Conversion(tokenizer, cache_dir)
         splits[name] = split_rows.of_choice_files(source, task_config, conversion)
         notes += source.notes
-    return _task_data(task_config, splits, notes)
+    return task_data(task_config, splits, notes)
 
 
 def race_files(
@@ -367,9 +368,10 @@ def race_files(
     return {n: path if path.is_dir() else folder / n for n, path in nested.items()}
 
 
-def _task_data(
+def task_data(
     task_config: TaskConfig, splits: Mapping[str, RecordSet], notes: Sequence[str] = ()
 ) -> TaskData:
+    """Sorts splits by their names, and adds the warnings about their rows."""
     warnings = [
         warning
         for name, rows in splits.items()

@@ -7,14 +7,12 @@
 `multiple_choice.py` makes rows of the questions.
 """
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from albert_tf.files import RepeatedKeyError
 from albert_tf.storage import AnyPath, PathLike, as_path
-from data_prep.corpus.passages import json_values
+from data_prep.fine_tuning import json_objects
 from data_prep.fine_tuning.multiple_choice import (
     MAX_OPTIONS,
     MIN_OPTIONS,
@@ -99,7 +97,7 @@ def read_questions(
     read = _line_questions if input_format == "jsonl" else _passage_questions
     questions: list[ChoiceQuestion] = []
     for path, level in files:
-        for line, value in _objects(path):
+        for line, value in json_objects.objects(path):
             added = read(value, f"{path}, line {line}", line, level)
             questions += added
             counts["passages"] += 1
@@ -137,37 +135,14 @@ def _check_ids(questions: Sequence[ChoiceQuestion], origin: AnyPath) -> None:
         )
 
 
-def _objects(path: AnyPath) -> Iterator[tuple[int, dict]]:
-    """Yields (1-based line, object) of a file."""
-    content = path.read_bytes()
-    if not content.strip():
-        raise ValueError(f"{path} is empty: copy it again, or remove it.")
-    try:
-        for line, value in json_values(content):
-            if not isinstance(value, dict):
-                raise ValueError(f"{path}, line {line}: not a JSON object.")
-            yield line, value
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{path}, line {error.lineno}: not JSON ({error.msg}): correct it."
-        ) from None
-    except RepeatedKeyError as error:
-        raise ValueError(f"{path}: {error}: keep one.") from None
-    except RecursionError:
-        raise ValueError(f"{path}: not of this format: nested too deeply.") from None
-    except UnicodeDecodeError as error:
-        line = 1 + content.count(b"\n", 0, error.start)
-        raise ValueError(f"{path}, line {line}: not UTF-8: convert it.") from None
-
-
 def _line_questions(
     value: dict, place: str, line: int, level: str
 ) -> list[ChoiceQuestion]:
     own_id = value.get("id")
     passage = {
-        "article": _member(value, "article", place),
-        "questions": [_member(value, "question", place)],
-        "options": [_member(value, "options", place)],
+        "article": json_objects.member(value, "article", place),
+        "questions": [json_objects.member(value, "question", place)],
+        "options": [json_objects.member(value, "options", place)],
         "id": _line_id(line if own_id is None else own_id, place),
     }
     if value.get("answer") is not None:
@@ -188,18 +163,20 @@ def _passage_questions(
     value: dict, place: str, line: int, level: str
 ) -> list[ChoiceQuestion]:
     """Returns the questions of one passage, checked."""
-    questions = _list(value, "questions", place)
-    option_lists = _list(value, "options", place)
+    questions = json_objects.list_of(value, "questions", place)
+    option_lists = json_objects.list_of(value, "options", place)
     answers = [None] * len(questions)
     if "answers" in value:
-        answers = _list(value, "answers", place)
+        answers = json_objects.list_of(value, "answers", place)
     if not len(questions) == len(option_lists) == len(answers):
         raise ValueError(
             f"{place}: {len(questions)} questions, {len(option_lists)} lists of "
             f"options and {len(answers)} answers: there must be as many of each."
         )
-    article = _text(_member(value, "article", place), "article", place)
-    passage_id = _id(_member(value, "id", place), place)
+    article = json_objects.text(
+        json_objects.member(value, "article", place), "article", place
+    )
+    passage_id = _id(json_objects.member(value, "id", place), place)
     passage_questions = []
     parts = zip(questions, option_lists, answers, strict=True)
     for number, (question, options, answer) in enumerate(parts, start=1):
@@ -209,7 +186,7 @@ def _passage_questions(
             ChoiceQuestion(
                 f"{passage_id}/{number}",
                 article,
-                _text(question, "question", where),
+                json_objects.text(question, "question", where),
                 options,
                 _label(answer, len(options), where),
                 LEVELS.index(level) if level else -1,
@@ -218,32 +195,9 @@ def _passage_questions(
     return passage_questions
 
 
-def _member(value: dict, name: str, place: str) -> Any:
-    if name not in value:
-        raise ValueError(f"{place}: lacks {name!r}; it has {sorted(value)}.")
-    return value[name]
-
-
-def _list(value: dict, name: str, place: str) -> list:
-    items = _member(value, name, place)
-    if not isinstance(items, list):
-        raise ValueError(f"{place}: {name!r} must be a list. Received {items!r}.")
-    return items
-
-
-def _text(value: Any, name: str, place: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{place}: {name!r} must be text. Received {value!r}.")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{place}: {name!r} has half of a surrogate pair.") from None
-    return value
-
-
 def _id(value: Any, place: str) -> str:
     """An id as it can stand in a table; numpy drops NULs at the end of a string."""
-    value = _text(value, "id", place)
+    value = json_objects.text(value, "id", place)
     if any(character in value for character in "\t\r\n\0"):
         raise ValueError(
             f"{place}: 'id' must have no tab, line end or NUL. Received {value!r}."
@@ -259,7 +213,7 @@ def _options(options: Any, place: str) -> tuple[str, ...]:
             f"{place}: a question must have {MIN_OPTIONS} to {MAX_OPTIONS} options. "
             f"Received {len(options)}."
         )
-    return tuple(_text(option, "option", place) for option in options)
+    return tuple(json_objects.text(option, "option", place) for option in options)
 
 
 def _label(answer: Any, options: int, place: str) -> int:

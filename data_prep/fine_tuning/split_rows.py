@@ -10,10 +10,17 @@ from albert_tf.records.features import (
     choice_features,
     classifier_features,
     squad_features,
+    tagging_features,
 )
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import PathLike
-from albert_tf.task_config import Classification, MultipleChoice, Regression, Squad
+from albert_tf.task_config import (
+    Classification,
+    MultipleChoice,
+    Regression,
+    Squad,
+    Tagging,
+)
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import (
     classification,
@@ -21,9 +28,11 @@ from data_prep.fine_tuning import (
     race,
     squad_windows,
     tables,
+    tagging,
 )
 from data_prep.fine_tuning.cache import cached_rows
 from data_prep.fine_tuning.squad import SquadFile
+from data_prep.fine_tuning.tagged_files import TaggedFile
 
 _Made = tuple[Features, int, Iterable[Mapping[str, Any]]]
 
@@ -165,7 +174,7 @@ class ChoiceFiles:
             questions = race.read_questions(self.files, self.input_format, counts)
             if self.name != "test":
                 multiple_choice.check_answers(questions, str(self._path))
-            self.notes.append(f"{self.name}: {_listed(counts)}")
+            self.notes.append(f"{self.name}: {listed(counts)}")
             self._questions = questions
         return self._questions
 
@@ -200,6 +209,40 @@ def of_choice_files(
     )
 
 
+def of_tagged_file(
+    name: str, file: TaggedFile, task_config: Tagging, conversion: Conversion
+) -> RecordSet:
+    """Returns the rows of a file of sentences.
+
+    Args:
+      name: the split.
+      file: the sentences; without tags, they are to be predicted.
+      task_config: the labels, and the lengths of windows.
+      conversion: tokenizer and cache.
+    """
+    lengths = _length(task_config), task_config.doc_stride
+
+    def make(statistics: dict[str, Any]) -> _Made:
+        rows = tagging.tagging_rows(
+            file.sentences,
+            task_config.labels,
+            conversion.tokenizer,
+            *lengths,
+            statistics,
+        )
+        return tagging_features(), len(file.sentences), rows
+
+    settings = {
+        "max_seq_length": lengths[0],
+        "doc_stride": lengths[1],
+        "labels": list(task_config.labels),
+        "columns": list(file.columns),
+        "labelled": file.has_tags,
+    }
+    name = f"{task_config.task_name}-{name}"
+    return _cached(name, [file.path], conversion, settings, make)
+
+
 def _cached(
     name: str,
     inputs: Sequence[PathLike],
@@ -212,7 +255,9 @@ def _cached(
     )
 
 
-def _length(task_config: Classification | Regression | MultipleChoice) -> int:
+def _length(
+    task_config: Classification | Regression | MultipleChoice | Tagging,
+) -> int:
     if task_config.max_seq_length is None:
         raise ValueError(
             f"The task {task_config.task_name} has no max_seq_length, which rows need: "
@@ -221,7 +266,7 @@ def _length(task_config: Classification | Regression | MultipleChoice) -> int:
     return task_config.max_seq_length
 
 
-def _listed(counts: Counter) -> str:
+def listed(counts: Counter) -> str:
     """Counts in words, without those that are 0."""
     return ", ".join(
         f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count
@@ -230,4 +275,8 @@ def _listed(counts: Counter) -> str:
 
 def warnings_of(name: str, rows: RecordSet) -> list[str]:
     """Returns warnings about the rows of a split."""
-    return classification.row_warnings(name, rows.metadata["statistics"])
+    statistics = rows.metadata["statistics"]
+    return [
+        *classification.row_warnings(name, statistics),
+        *tagging.row_warnings(name, statistics),
+    ]

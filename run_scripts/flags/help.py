@@ -32,6 +32,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "text_column",
         "text_pair_column",
         "label_column",
+        "token_column",
+        "tag_column",
         "regression",
         "version_2_with_negative",
         "high_only",

@@ -90,6 +90,7 @@ _RESULT_FILES = {
     *("results.json", "eval_results.json", "squad_results.json"),
     *("predictions.json", "nbest_predictions.json", "null_odds.json"),
     *("test_results.tsv", "test_predictions.tsv"),
+    *("test_predictions.conll", "test_predictions.jsonl"),
     *(f"test_results_{name}.tsv" for name in _PREDICTED),
     *(f"GLUE/{name}.tsv" for name in _PREDICTED),
 }

@@ -13,10 +13,11 @@ from albert_tf.task_config import (
     MultipleChoice,
     Regression,
     Squad,
+    Tagging,
     TaskConfig,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.fine_tuning import datasets, tables
+from data_prep.fine_tuning import datasets, tables, tagging_data
 from data_prep.fine_tuning.datasets import TaskData
 from data_prep.fine_tuning.glue import GLUE
 
@@ -52,7 +53,8 @@ def define_flags() -> None:
         "tflite_eval_data",
         "",
         "Development data to measure the TensorFlow Lite model's accuracy on: GLUE's "
-        "folder; a table; a SQuAD file; RACE's folder, or questions as .jsonl.",
+        "folder; a table; a SQuAD file; RACE's folder, or questions as .jsonl; "
+        "sentences with tags, in the first and the last column.",
     )
     # The keys of `serving.tflite.QUANTIZATIONS`, which loads TensorFlow.
     flags.DEFINE_enum(
@@ -195,6 +197,9 @@ def _convert(
     if isinstance(task_config, Squad):
         files = {"dev": path}
         return datasets.squad(files, tokenizer, task_config, cache_dir=cache_dir)
+    if isinstance(task_config, Tagging):
+        files = {"dev": path}
+        return tagging_data.tagging(files, tokenizer, task_config, cache_dir=cache_dir)
     if isinstance(task_config, MultipleChoice):
         return _convert_choices(path, task_config, tokenizer, cache_dir)
     if task_config.task_name in GLUE and as_path(path).is_dir():

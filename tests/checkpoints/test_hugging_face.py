@@ -136,13 +136,10 @@ def test_question_answering_agrees_both_ways_though_it_has_no_pooler(batch, tmp_
             assert_close_at_tokens(logits, theirs[name], batch)
 
 
-@pytest.mark.parametrize("has_pooler", [False, True])
-def test_a_classifier_of_tokens_is_none_of_texts(has_pooler, tmp_path):
-    classes = ["AlbertForTokenClassification"] if has_pooler else None
-    config = transformers_config(num_labels=3, architectures=classes)
+def test_a_classifier_that_may_be_of_tokens_is_none_of_texts(tmp_path):
+    config = transformers_config(num_labels=3, architectures=None)
     tensors = random_tensors(config, np.random.default_rng(2), {"classifier": 3})
-    if not has_pooler:
-        tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
+    tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
     source = write_folder(tmp_path / "theirs", config, tensors)
     names = r"no place here: classifier\.bias, classifier\.weight.*--nostrict"
     with pytest.raises(ValueError, match=names):
@@ -152,8 +149,50 @@ def test_a_classifier_of_tokens_is_none_of_texts(has_pooler, tmp_path):
     assert "output_weights" not in formats.read_weights(tmp_path / "own").weights
     own = ClassificationModel(model_dir.read_config(source), num_outputs=3, seed=3)
     report = load_weights(own, source, HEADS, HEADS)
-    assert "output_bias" in report.missing
-    assert (POOLER in report.missing) is not has_pooler
+    assert "output_bias" in report.missing and POOLER in report.missing
+
+
+TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+
+
+@pytest.mark.parametrize("has_pooler", [False, True])
+def test_a_tagger_keeps_its_labels_and_logits_both_ways(has_pooler, batch, tmp_path):
+    name = "AlbertForTokenClassification"
+    config = transformers_config(
+        num_labels=5, id2label=dict(enumerate(TAGS)), architectures=[name]
+    )
+    tensors = random_tensors(config, np.random.default_rng(2), {"classifier": 5})
+    if not has_pooler:
+        tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
+    source = write_folder(tmp_path / "theirs", config, tensors)
+    convert(source, tmp_path / "own", "own")
+    convert(tmp_path / "own", tmp_path / "back", "hugging_face")
+    values = saved_config(tmp_path / "back")
+    assert values["architectures"] == [name]
+    assert values["id2label"] == {str(i): tag for i, tag in enumerate(TAGS)}
+    theirs = [
+        run_transformers(load_transformers(name, tmp_path / folder), batch).logits
+        for folder in ("theirs", "back")
+    ]
+    assert np.ptp(theirs[0].numpy(), axis=-1).min() > 0.1
+    for folder in ("theirs", "own", "back"):
+        found = model_dir.ModelDir.read(tmp_path / folder)
+        task_config = found.require_task()
+        assert task_config.labels == tuple(TAGS)
+        model, report = load_model(found.config, found.checkpoint, task_config)
+        assert has_pooler or report.missing == ("bert/pooler/dense/bias", POOLER)
+        for logits in theirs:
+            assert_close_at_tokens(model(batch)["logits"], logits, batch)
+
+
+def test_as_many_labels_of_tags_as_outputs_are_needed(tmp_path):
+    config = transformers_config(
+        num_labels=3, architectures=["AlbertForTokenClassification"]
+    )
+    tensors = random_tensors(config, np.random.default_rng(2), {"classifier": 4})
+    source = write_folder(tmp_path / "theirs", config, tensors)
+    with pytest.raises(ValueError, match=r"names 3 labels .* has 4 outputs"):
+        convert(source, tmp_path / "own", "own")
 
 
 LABELS = ["entailment", "neutral", "contradiction"]

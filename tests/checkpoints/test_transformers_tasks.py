@@ -3,7 +3,13 @@
 import pytest
 
 from albert_tf.checkpoints import transformers_tasks
-from albert_tf.task_config import Classification, MultipleChoice, Regression, Squad
+from albert_tf.task_config import (
+    Classification,
+    MultipleChoice,
+    Regression,
+    Squad,
+    Tagging,
+)
 
 
 def values(kind, **changes):
@@ -65,7 +71,12 @@ TASKS = {
         Squad(version_2=False),
         "SQuAD v1.1",
     ),
-    "tokens": (values("TokenClassification", id2label=LABELS), None, None),
+    "tokens": (
+        values("TokenClassification", id2label=LABELS),
+        Tagging("tagging", ["entailment", "neutral", "contradiction"]),
+        None,
+    ),
+    "one tag": (values("TokenClassification", id2label={"0": "x"}), None, None),
     "no class": ({"max_position_embeddings": 512}, None, None),
 }
 

@@ -20,7 +20,9 @@ def test_the_strategy_is_that_of_the_flags(monkeypatch):
 REFUSAL = "TPUs multiply in bfloat16 and float32. Received float16: pass --precision="
 
 
-@pytest.mark.parametrize("name", ["run_classifier.py", "run_race.py", "run_squad.py"])
+@pytest.mark.parametrize(
+    "name", ["run_classifier.py", "run_race.py", "run_squad.py", "run_tagging.py"]
+)
 def test_float16_on_tpus_is_refused_while_flags_are_read(name, tmp_path):
     arguments = ["--output_dir=out", "--tpu_name=local", "--precision=float16"]
     result = run_script(name, *arguments, cwd=tmp_path)

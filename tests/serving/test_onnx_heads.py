@@ -1,10 +1,10 @@
-"""ONNX graphs of classifiers, regressions and multiple choice."""
+"""ONNX graphs of classifiers, regressions, multiple choice and taggers."""
 
 import numpy as np
 import pytest
 
 from albert_tf.serving.base import IDS
-from albert_tf.task_config import Classification, MultipleChoice, Regression
+from albert_tf.task_config import Classification, MultipleChoice, Regression, Tagging
 from helpers.onnx_models import (
     assert_refuses,
     content_of,
@@ -21,6 +21,7 @@ TASKS = {
     "classifier with a threshold": Classification("toy", ["a", "b"], threshold=0.25),
     "regression": Regression("toy"),
     "multiple choice": MultipleChoice(),
+    "tagger": Tagging("toy", ["O", "B-a", "I-a", "B-b"]),
 }
 
 

@@ -14,7 +14,7 @@ from albert_tf.serving.create import create_served_model, load_model
 from albert_tf.serving.tflite import TfliteSettings
 from albert_tf.serving.tflite_check import DevelopmentSet, LabelledRows
 from albert_tf.serving.tflite_model import TfliteModel
-from albert_tf.task_config import Classification, MultipleChoice, Squad
+from albert_tf.task_config import Classification, MultipleChoice, Squad, Tagging
 from albert_tf.tasks import create_task
 from albert_tf.tasks.answers import NO_SCORE
 from helpers.fine_tuning_toys import config
@@ -83,6 +83,23 @@ def random_rows(shape, seed, vocab_size):
         "input_mask": np.ones(shape, np.int32),
         "segment_ids": np.broadcast_to(second, shape).astype(np.int32),
     }
+
+
+def test_taggers_answer_shorter_rows(tmp_path):
+    shape = config(initializer_range=0.5)
+    task_config = Tagging("toy", ["O", "B-a", "I-a"], max_seq_length=17)
+    model = create_task(task_config).build_model(shape, seed=7, rematerialize="none")
+    write_model(tmp_path, task_config, model, shape)
+    tflite.export_tflite(
+        exported_from(tmp_path), tmp_path / "toy.tflite", TfliteSettings(FILE_LENGTH)
+    )
+    file = TfliteModel(tmp_path / "toy.tflite", num_threads=1)
+    served = create_served_model(model, shape, task_config)
+    rows = random_rows((2, FILE_LENGTH - 3), 1, shape.vocab_size)
+    expected = served.answer({n: tf.constant(v) for n, v in rows.items()})
+    [(name, found)] = file(rows).items()
+    assert found.shape == (2, FILE_LENGTH, 3) and not found[:, -3:].any()
+    np.testing.assert_allclose(found[:, :-3], expected[name], atol=1e-4)
 
 
 @pytest.mark.parametrize("name", TASKS)

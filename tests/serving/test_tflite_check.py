@@ -5,7 +5,13 @@ import pytest
 
 from albert_tf.serving import tflite_check
 from albert_tf.serving.tflite_check import DevelopmentSet, LabelledRows
-from albert_tf.task_config import Classification, MultipleChoice, Regression, Squad
+from albert_tf.task_config import (
+    Classification,
+    MultipleChoice,
+    Regression,
+    Squad,
+    Tagging,
+)
 from albert_tf.tasks import create_task
 from albert_tf.tasks.answer_metrics import QuestionSet
 from albert_tf.tasks.answers import NO_SCORE
@@ -223,3 +229,34 @@ def test_questions_are_scored_by_their_answers(version_2):
     assert report["dev"]["long"][exact] == 0.0
     assert report["dev"]["long"]["f1"] == pytest.approx(200 / 3)
     assert report["dev"]["none"][exact] == (0.0 if version_2 else 100.0)
+
+
+def test_tags_are_scored_over_sentences_whatever_the_rows_are_padded_to():
+    def row(sentence, tag_ids):
+        zeros = [0] * len(tag_ids)
+        return {
+            **{"input_ids": zeros, "segment_ids": zeros, "tag_ids": tag_ids},
+            "sentence": sentence,
+        }
+
+    rows = [row(0, [0, 2, 3, 0]), row(0, [0, 3, 1, 1, 0]), row(1, [0, 2, 0])]
+    rows += [row(n, [0, 1, 0]) for n in range(2, 9)]
+
+    def inside(batch, length=0):
+        """Every token is inside an entity, with a little doubt at the first one."""
+        mask = batch["input_mask"]
+        pad = max(length - mask.shape[1], 0)
+        values = np.zeros([*mask.shape, 3])
+        values[..., 2] = mask
+        values[:, 0, 2] -= 0.25 * bool(length)
+        return {"probabilities": np.pad(values, [(0, 0), (0, pad), (0, 0)])}
+
+    task = create_task(Tagging("toy", ["O", "B-a", "I-a"]))
+    answers = {"model": inside, "tflite": lambda batch: inside(batch, 11)}
+    report = DevelopmentSet(task, {"dev": LabelledRows(rows, None)}).score(answers)
+    found = report["dev"]
+    # One entity of the 2 that there are is found, and 8 that are none.
+    assert found["model"] == found["tflite"]
+    assert found["model"]["recall"] == 0.5
+    assert found["model"]["precision"] == pytest.approx(1 / 9)
+    assert found["largest_differences"] == {"probabilities": 0.25}
