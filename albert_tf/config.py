@@ -20,10 +20,10 @@ from albert_tf.field_rules import (
     POSITIVE,
 )
 from albert_tf.files import json_bytes, read_json, write_whole
+from albert_tf.optimizer_config import OptimizerConfig as OptimizerConfig
 from albert_tf.storage import PathLike, as_path
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
-SCHEDULES = ("polynomial", "cosine", "wsd", "constant")
 # Keys of released configuration files that change nothing.
 _IGNORED_KEYS = frozenset(
     {
@@ -255,63 +255,6 @@ class AlbertConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimizerConfig:
-    """The optimizer and its learning rate; the paper's section 4.1 as defaults.
-
-    Attributes:
-      optimizer: the optimizer.
-      learning_rate: peak learning rate, reached at the end of warm-up.
-      num_train_steps: optimizer steps; the decay of the learning rate ends there.
-      num_warmup_steps: steps of linear warm-up; 0: no warm-up.
-      start_warmup_step: step at which warm-up starts; the rate is 0 before it.
-      poly_power: power of the polynomial decay; 1: linear.
-      end_learning_rate: learning rate after the last step, if it decays.
-      weight_decay: decoupled weight decay; not on LayerNorm and biases.
-      beta_1: decay rate of the first moment.
-      beta_2: decay rate of the second moment.
-      epsilon: added to the root of the second moment.
-      clip_norm: bound of the gradients' global norm.
-      lr_schedule: learning rate after warm-up: "polynomial" decay, counted from step 0;
-        "cosine" decay from the end of warm-up; "wsd" (warm-up, stable, decay), at the
-        peak until the last num_decay_steps; or "constant".
-      num_decay_steps: last steps in which wsd decays, by 1 - sqrt of their share done.
-    """
-
-    optimizer: str = field(
-        default="lamb", metadata=field_rules.choices("lamb", "adamw")
-    )
-    learning_rate: float = field(default=0.00176, metadata=POSITIVE)
-    num_train_steps: int = field(default=125_000, metadata=COUNT)
-    num_warmup_steps: int = field(default=3_125, metadata=COUNT_OR_ZERO)
-    start_warmup_step: int = field(default=0, metadata=COUNT_OR_ZERO)
-    poly_power: float = field(default=1.0, metadata=POSITIVE)
-    end_learning_rate: float = field(default=0.0, metadata=NOT_NEGATIVE)
-    weight_decay: float = field(default=0.01, metadata=NOT_NEGATIVE)
-    beta_1: float = field(default=0.9, metadata=BELOW_ONE)
-    beta_2: float = field(default=0.999, metadata=BELOW_ONE)
-    epsilon: float = field(default=1e-6, metadata=POSITIVE)
-    clip_norm: float = field(default=1.0, metadata=POSITIVE)
-    lr_schedule: str = field(
-        default="polynomial", metadata=field_rules.choices(*SCHEDULES)
-    )
-    num_decay_steps: int = field(default=0, metadata=COUNT_OR_ZERO)
-
-    def __post_init__(self):
-        field_rules.check_fields(self)
-        given = f"Received lr_schedule={self.lr_schedule}"
-        _require(
-            self.lr_schedule == "polynomial" or self.poly_power == 1,
-            "poly_power is for lr_schedule=polynomial alone. "
-            f"{given} and poly_power={self.poly_power}: leave one out.",
-        )
-        _require(
-            (self.lr_schedule == "wsd") == (self.num_decay_steps > 0),
-            "num_decay_steps must be above 0 for lr_schedule=wsd, and is for it alone. "
-            f"{given} and num_decay_steps={self.num_decay_steps}: change one of them.",
-        )
-
-
-@dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """Configuration of the training loop: sizes, intervals, precision and seed.
 
@@ -352,7 +295,11 @@ class TrainConfig:
         sample of the rows, drawn at random by random_seed once. SQuAD: of whole
         questions. The best weights are always evaluated on all rows. 0: all rows.
       max_train_hours: hours of training, resumptions included, after which it stops
-        with a checkpoint; 0: no limit.
+        with a checkpoint; 0: no limit. With lr_schedule_by=time the learning rate
+        reaches its end then.
+      use_ema: where there are averaged weights beside the last ones (ema_decay), take
+        the averages: to evaluate, to choose and keep the best ones, to start from and
+        to export; if false, the last ones. None: the averages where there are any.
       random_seed: seed of initial weights, dropout and the order of rows.
     """
 
@@ -382,6 +329,7 @@ class TrainConfig:
     length_buckets: bool = True
     max_eval_steps: int = field(default=0, metadata=COUNT_OR_ZERO)
     max_train_hours: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    use_ema: bool | None = field(default=None, metadata=_BOOL_OR_NONE)
     random_seed: int = field(default=12345, metadata=COUNT_OR_ZERO)
 
     def __post_init__(self):

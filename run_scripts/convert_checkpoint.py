@@ -46,6 +46,7 @@ def main():
             old_vocabulary=old_vocabulary,
             seed=FLAGS.random_seed,
             run_source=FLAGS.run_source,
+            use_ema=FLAGS.use_ema,
         )
     )
     for kind, names in results["weights"].items():
@@ -59,7 +60,8 @@ def main():
     counts = [f"{len(names)} {kind}" for kind, names in results["weights"].items()]
     print(
         f"Converted {source} ({results['source_layout']}) to {FLAGS.to} "
-        f"({FLAGS.layout}): {', '.join(counts)}."
+        f"({FLAGS.layout}): {', '.join(counts)}"
+        f"{', averaged weights' * results['averaged_weights']}."
     )
 
 
@@ -81,6 +83,7 @@ if __name__ == "__main__":
     flags.DEFINE_alias("format", "layout")
     common_flags.define_config_file_flag(required=False)
     common_flags.define_config_override_flag()
+    common_flags.define_use_ema_flag()
     flags.DEFINE_bool(
         "run_source",
         False,

@@ -48,6 +48,7 @@ def define_flags() -> None:
         "Signatures to add to the task's: `embeddings` gives the encoder's outputs of "
         "ids, and with `text` there is `embeddings_text`, of texts.",
     )
+    common_flags.define_use_ema_flag()
     common_flags.define_precision_flag()
     flags.DEFINE_float(
         "threshold_to_export",
@@ -100,6 +101,7 @@ def main() -> None:
         FLAGS.precision,
         FLAGS.threshold_to_export,
         embeddings="embeddings" in FLAGS.signatures,
+        use_ema=FLAGS.use_ema,
     )
     if FLAGS.tflite:
         development_set = tflite_flags.prepare(exported, folder)
@@ -111,7 +113,8 @@ def main() -> None:
         exported, FLAGS.export_dir, FLAGS.model_version
     )
     print(
-        f"Exported {folder.checkpoint} to {version}: {len(report.loaded)} variables, "
+        f"Exported {folder.checkpoint} to {version}: {len(report.loaded)} variables"
+        f"{' (averaged weights)' * report.averaged}, "
         f"{len(report.unused)} variables of other heads left out."
     )
     if exported.tokenizer and _rows_are_unknown(exported.task_config):

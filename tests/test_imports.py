@@ -17,6 +17,7 @@ FLOORS = (
     {"partial_files"},
     {"files"},
     {"folders"},
+    {"optimizer_config"},
     {"config", "task_config"},
     {"text"},
     {"records", "model"},
@@ -28,7 +29,7 @@ FLOORS = (
 OLD_PATHS = {"encoder", "models", "optimization", "packing", "tokenization"}
 FOR_DATA_PREP = {
     *("field_rules", "storage", "file_kinds", "locks", "partial_files", "files"),
-    *("folders", "config", "task_config", "text", "records"),
+    *("folders", "config", "optimizer_config", "task_config", "text", "records"),
 }
 DATA_PREP_FLOORS = (
     {"parallel", "progress"},

@@ -8,7 +8,7 @@ from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.model.precision import precision_policy
 from albert_tf.records.features import Features
 from albert_tf.tasks.base import Task
-from albert_tf.training import optimization
+from albert_tf.training import model_parts, optimization
 from albert_tf.training.loss_scale import create_loss_scale
 from albert_tf.training.step import TrainStep
 
@@ -34,7 +34,7 @@ def build_step(
             rematerialize=train_config.rematerialize,
         )
     optimizer = optimization.create_optimizer(optimizer_config)
-    optimizer.build(model.trainable_variables)
+    optimizer.build(model_parts.trained_variables(model, optimizer_config))
     return TrainStep(
         task,
         model,

@@ -56,6 +56,7 @@ class Conversion:
       seed: seed of new rows, and of weights that start fresh.
       run_source: whether a source that is a SavedModel is run, to compare its outputs.
         Its graph can read and write files with the rights of this process.
+      use_ema: whether to take averaged weights; None: if there are any.
     """
 
     source: str
@@ -69,6 +70,7 @@ class Conversion:
     old_vocabulary: VocabularyFile | None = None
     seed: int = 12345
     run_source: bool = False
+    use_ema: bool | None = None
 
 
 def convert(conversion: Conversion) -> dict[str, Any]:
@@ -77,6 +79,7 @@ def convert(conversion: Conversion) -> dict[str, Any]:
     Returns:
       The content of its `conversion.json`: `source_layout`, `target_layout`, `weights`
       (names that were `loaded`, start `fresh`, are `unused` or `ignored`),
+      `averaged_weights` (whether they are averages),
       `largest_differences` of outputs, and `notes` for people.
     Raises:
       FileNotFoundError: no weights, or no configuration next to them.
@@ -89,7 +92,7 @@ def convert(conversion: Conversion) -> dict[str, Any]:
     source = output_folders.locate_best(conversion.source)
     conversion = dataclasses.replace(conversion, source=source)
     config = conversion.config or agreement.choose_config(source)
-    stored = formats.read_weights(source, config)
+    stored = formats.read_weights(source, config, conversion.use_ema)
     stored, report = edit.complete(stored, conversion.strict, conversion.seed)
     if conversion.vocab_size:
         stored = edit.grow_vocabulary(stored, conversion.vocab_size, conversion.seed)
@@ -122,6 +125,7 @@ def convert(conversion: Conversion) -> dict[str, Any]:
             "source_layout": stored.format.value,
             "target_layout": conversion.target_format.value,
             "weights": report.without(dropped).to_dict(),
+            "averaged_weights": stored.averaged,
             "largest_differences": checks.differences,
             "notes": notes,
         }

@@ -22,6 +22,7 @@ from albert_tf.checkpoints import (
     transformers_names,
     transformers_tasks,
 )
+from albert_tf.checkpoints.averaged_weights import check_averages
 from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.location import Container, WeightsLocation, locate
 from albert_tf.checkpoints.output_folders import locate_best
@@ -48,6 +49,7 @@ class StoredWeights:
       config: the model's configuration; None: it was not found.
       global_step: optimizer steps that made the weights; 0: unknown.
       saved_model: folder of the SavedModel; None: the source is none.
+      averaged: whether they are averages of the weights of many steps.
     """
 
     source: str
@@ -57,6 +59,7 @@ class StoredWeights:
     config: AlbertConfig | None = None
     global_step: int = 0
     saved_model: AnyPath | None = None
+    averaged: bool = False
 
     def require_config(self) -> AlbertConfig:
         """Returns the configuration.
@@ -82,22 +85,26 @@ class StoredWeights:
         )
 
 
-def read_weights(path: PathLike, config: AlbertConfig | None = None) -> StoredWeights:
+def read_weights(
+    path: PathLike, config: AlbertConfig | None = None, use_ema: bool | None = None
+) -> StoredWeights:
     """Reads weights of any known format; those of a bucket are copied once.
 
     Args:
       path: as `output_folders.locate_best` takes it.
       config: replaces the configuration next to the weights.
+      use_ema: whether to take averaged weights; None: if there are any.
     Raises:
       FileNotFoundError: no weights there.
-      ValueError: a file is damaged, weights of two formats are in one folder, or the
-        format is unknown.
+      ValueError: a file is damaged, weights of two formats are in one folder, the
+        format is unknown, or there are no weights such as `use_ema` asks for.
     """
     location = locate(locate_best(path))
     config = config or model_dir.read_config(location.path)
     if location.container is Container.TRANSFORMERS:
+        check_averages(location.path, False, use_ema)
         return _read_transformers(as_path(location.path), config)
-    return _read_checkpoint(location, config)
+    return _read_checkpoint(location, config, use_ema)
 
 
 def read_step(path: PathLike) -> int:
@@ -140,11 +147,11 @@ def _read_transformers(folder: AnyPath, config: AlbertConfig | None) -> StoredWe
 
 
 def _read_checkpoint(
-    location: WeightsLocation, config: AlbertConfig | None
+    location: WeightsLocation, config: AlbertConfig | None, use_ema: bool | None
 ) -> StoredWeights:
     """Reads a TensorFlow checkpoint, that of a SavedModel too."""
     source = location.path
-    with tensorflow_files.open_checkpoint(location.prefix) as checkpoint:
+    with tensorflow_files.open_checkpoint(location.prefix, use_ema) as checkpoint:
         checkpoint_format = _format_of_names(checkpoint, source)
         weights = {n.removeprefix(_HUB_PREFIX): v for n, v in checkpoint.read().items()}
         global_step = checkpoint.read_global_step()
@@ -167,6 +174,7 @@ def _read_checkpoint(
         config=config,
         global_step=global_step,
         saved_model=as_path(source) if is_saved_model else None,
+        averaged=checkpoint.averaged,
     )
 
 

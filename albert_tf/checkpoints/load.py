@@ -7,11 +7,13 @@ name (`formats.py`) serves all, whatever the Python classes around the variables
 import dataclasses
 import re
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints import formats, group_mapping
+from albert_tf.checkpoints.averaged_weights import EMA_DECAY
 from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.formats import POOLER_PREFIX, StoredWeights
 from albert_tf.checkpoints.tensorflow_files import summarize
@@ -37,6 +39,7 @@ class LoadReport:
       unused: weights of the checkpoint that the model lacks.
       ignored: optimizer slots and counters, left out by name.
       global_step: optimizer steps that made the checkpoint; 0: unknown.
+      averaged: whether the weights are averages of those of many steps.
     """
 
     loaded: tuple[str, ...]
@@ -44,6 +47,7 @@ class LoadReport:
     unused: tuple[str, ...]
     ignored: tuple[str, ...]
     global_step: int = 0
+    averaged: bool = False
 
     def to_dict(self) -> dict[str, list[str]]:
         """JSON values: what became of names -> the names; missing ones are `fresh`."""
@@ -75,6 +79,7 @@ class LoadReport:
         return (
             f"{len(self.loaded)} loaded, {count('missing', self.missing)}, "
             f"{count('unused', self.unused)}, {len(self.ignored)} ignored"
+            f"{' (averaged weights)' * self.averaged}"
         )
 
 
@@ -84,19 +89,22 @@ def released_name(variable: tf.Variable) -> str:
 
 
 def weights_checkpoint(
-    model: tf.Module, global_step: int | None = None
+    model: tf.Module, global_step: int | None = None, ema_decay: float = 0.0
 ) -> tf.train.Checkpoint:
     """Builds a checkpoint of a model's weights, keyed by released names.
 
     Args:
       model: the model.
       global_step: optimizer steps that made the weights, to be stored; None: unknown.
+      ema_decay: of the averages that the weights are, to be stored; 0: they are none.
     """
-    weights = {released_name(v): v for v in model.variables}
-    if global_step is None:
-        return tf.train.Checkpoint(weights=weights)
-    step = tf.Variable(global_step, dtype=tf.int64, trainable=False)
-    return tf.train.Checkpoint(weights=weights, global_step=step)
+    state: dict[str, Any] = {"weights": {released_name(v): v for v in model.variables}}
+    if global_step is not None:
+        step = tf.Variable(global_step, dtype=tf.int64, trainable=False)
+        state["global_step"] = step
+    if ema_decay:
+        state[EMA_DECAY] = tf.Variable(ema_decay, trainable=False)
+    return tf.train.Checkpoint(**state)
 
 
 def load_tf1_checkpoint(
@@ -124,6 +132,7 @@ def load_weights(
     missing_ok: str | None = None,
     unused_ok: str | None = None,
     unshare: bool = False,
+    use_ema: bool | None = None,
 ) -> LoadReport:
     """Copies weights of any format that `formats.read_weights` knows into a model.
 
@@ -139,6 +148,7 @@ def load_weights(
         `HEADS`; None: no name.
       unused_ok: the same for names that the model may lack.
       unshare: whether layers that share stored weights may start as copies of them.
+      use_ema: whether to take averaged weights; None: if there are any.
     Returns:
       The report.
     Raises:
@@ -147,7 +157,7 @@ def load_weights(
         not allowed, groups do not map, or a file is cut off; the model is left as it
         was.
     """
-    stored = formats.read_weights(path)
+    stored = formats.read_weights(path, use_ema=use_ema)
     if stored.needs_no_pooler and missing_ok is not None:
         missing_ok = rf"{missing_ok}|^{POOLER_PREFIX}"
     return assign_weights(model, stored, missing_ok, unused_ok, unshare)
@@ -174,6 +184,7 @@ def assign_weights(
         unused=tuple(sorted(set(weights) - set(sources.values()))),
         ignored=tuple(sorted(stored.ignored)),
         global_step=stored.global_step,
+        averaged=stored.averaged,
     )
     unused = [name for name in report.unused if name not in skipped]
     read = {released_name(variable) for variable in model.trainable_variables}

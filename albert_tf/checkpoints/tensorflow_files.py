@@ -19,6 +19,11 @@ from google.protobuf import text_format
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
 
+from albert_tf.checkpoints.averaged_weights import (
+    AVERAGES,
+    EMA_DECAY,
+    check_averages,
+)
 from albert_tf.files import make_folder
 from albert_tf.partial_files import writing
 from albert_tf.storage import (
@@ -37,13 +42,15 @@ _TRAINING_STATE = re.compile(
 )
 # A weight's key in an own checkpoint: TensorFlow writes "/" in a name as ".S".
 _OWN_WEIGHT = re.compile(r"^weights/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
+_AVERAGE = re.compile(rf"^{AVERAGES}/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
 # Keys of optimizers and counters in other checkpoints of TensorFlow 2.
 _OBJECT_STATE = re.compile(
     r"/\.OPTIMIZER_SLOT/|^optimizer/|^(save_counter|global_step)/\.ATTRIBUTES/"
 )
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_STEP, _SAVE_COUNTER = (
-    f"{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in ("global_step", "save_counter")
+_STEP, _SAVE_COUNTER, _DECAY = (
+    f"{name}/.ATTRIBUTES/VARIABLE_VALUE"
+    for name in ("global_step", "save_counter", EMA_DECAY)
 )
 # The file of a folder that lists its checkpoints.
 STATE_FILE = "checkpoint"
@@ -101,12 +108,20 @@ class Checkpoint:
     Attributes:
       naming: how its keys name the weights.
       keys: name of each weight -> its key.
-      ignored: keys of optimizer slots and counters.
+      averaged: whether these are averages of the weights of many steps.
+      ignored: keys of optimizer slots and counters, and of the weights that are not
+        taken.
     """
 
-    def __init__(self, reader: _Reader):
+    def __init__(self, reader: _Reader, use_ema: bool | None):
         self._reader = reader
         self.naming, self.keys = _name_keys(reader)
+        averages = _keys_of(_AVERAGE, reader)
+        self.averaged = use_ema is not False if averages else _DECAY in reader.keys
+        check_averages(reader.prefix, self.averaged, use_ema)
+        if self.averaged:
+            # Variables that are not trained have no average.
+            self.keys |= averages
         ignored = reader.keys - set(self.keys.values()) - {_OBJECT_GRAPH}
         self.ignored = tuple(sorted(ignored))
 
@@ -139,14 +154,20 @@ class Checkpoint:
 
 
 @contextlib.contextmanager
-def open_checkpoint(prefix: PathLike) -> Iterator[Checkpoint]:
+def open_checkpoint(
+    prefix: PathLike, use_ema: bool | None = None
+) -> Iterator[Checkpoint]:
     """Opens a checkpoint; the files of a bucket are copied, once, until it is closed.
 
+    Args:
+      prefix: the checkpoint.
+      use_ema: whether its weights are averages; None: if there are any.
     Raises:
-      ValueError: its index is missing, cut off or altered.
+      ValueError: its index is missing, cut off or altered; or it does not hold the
+        weights that `use_ema` asks for.
     """
     with local_checkpoint(prefix) as local:
-        yield Checkpoint(_Reader(str(prefix), local))
+        yield Checkpoint(_Reader(str(prefix), local), use_ema)
 
 
 def _name_keys(reader: _Reader) -> tuple[Naming, dict[str, str]]:
@@ -154,9 +175,14 @@ def _name_keys(reader: _Reader) -> tuple[Naming, dict[str, str]]:
     if _OBJECT_GRAPH not in reader.keys:
         names = sorted(k for k in reader.keys if not _TRAINING_STATE.search(k))
         return Naming.NAMES, {key: key for key in names}
-    matches = {key: _OWN_WEIGHT.match(key) for key in sorted(reader.keys)}
-    keys = {m[1].replace(".S", "/"): key for key, m in matches.items() if m}
+    keys = _keys_of(_OWN_WEIGHT, reader)
     return (Naming.OWN, keys) if keys else (Naming.OBJECTS, _keys_of_objects(reader))
+
+
+def _keys_of(pattern: re.Pattern, reader: _Reader) -> dict[str, str]:
+    """Name -> key of the variables of an own checkpoint."""
+    matches = {key: pattern.match(key) for key in sorted(reader.keys)}
+    return {m[1].replace(".S", "/"): key for key, m in matches.items() if m}
 
 
 def _keys_of_objects(reader: _Reader) -> dict[str, str]:

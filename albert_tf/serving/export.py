@@ -51,6 +51,7 @@ class ExportedModel:
       metrics: metrics of the model, for its card.
       precision: of activations, as `TrainConfig.precision`.
       embeddings: whether there are signatures of embeddings beside the task's.
+      use_ema: whether to take averaged weights; None: if there are any.
       stored: the weights, if they are read already; see `read`.
     """
 
@@ -62,6 +63,7 @@ class ExportedModel:
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     precision: str = "float32"
     embeddings: bool = False
+    use_ema: bool | None = None
     stored: StoredWeights | None = dataclasses.field(default=None, repr=False)
 
     def read(self) -> "ExportedModel":
@@ -70,12 +72,12 @@ class ExportedModel:
         Raises:
           FileNotFoundError, ValueError: as `checkpoints.formats.read_weights`.
         """
-        return dataclasses.replace(self, stored=read_weights(self.checkpoint))
+        return dataclasses.replace(self, stored=self.weights)
 
     @property
-    def weights(self) -> str | StoredWeights:
-        """The weights, or their path if they are not read yet."""
-        return self.stored or self.checkpoint
+    def weights(self) -> StoredWeights:
+        """The weights, which are read now if they are not yet."""
+        return self.stored or read_weights(self.checkpoint, use_ema=self.use_ema)
 
 
 def from_model_dir(
@@ -84,6 +86,7 @@ def from_model_dir(
     precision: str = "float32",
     threshold: float | None = None,
     embeddings: bool = False,
+    use_ema: bool | None = None,
 ) -> ExportedModel:
     """Takes a model to export from its folder.
 
@@ -95,6 +98,7 @@ def from_model_dir(
       threshold: the output `threshold`; for SQuAD v2.0 it replaces the stored one.
         None: the stored one, if there is one.
       embeddings: whether there are signatures of embeddings beside the task's.
+      use_ema: whether to take averaged weights; None: if there are any.
     Raises:
       FileNotFoundError: the folder has no configuration.
       ValueError: a model of this kind has no threshold.
@@ -119,6 +123,7 @@ def from_model_dir(
         metrics=folder.metrics,
         precision=precision,
         embeddings=embeddings,
+        use_ema=use_ema,
     )
 
 
@@ -190,7 +195,7 @@ def export_model(
         write_json(extra / CONFIG_FILE, exported.config.to_dict())
         if exported.tokenizer_settings:
             write_json(extra / TOKENIZER_FILE, dict(exported.tokenizer_settings))
-        write_json(extra / MODEL_CARD, model_card(exported, report.global_step))
+        write_json(extra / MODEL_CARD, model_card(exported, report))
         write_server_files(extra, served)
     return folder, report
 
@@ -254,8 +259,13 @@ def check_output_file(path: PathLike, kind: str, signature: bytes) -> None:
         raise OSError(f"{path} cannot be written: {above} is no folder to write into.")
 
 
-def model_card(exported: ExportedModel, global_step: int) -> dict[str, Any]:
-    """Describes a model for people and programs, in JSON values."""
+def model_card(exported: ExportedModel, report: LoadReport) -> dict[str, Any]:
+    """Describes a model for people and programs, in JSON values.
+
+    Args:
+      exported: the model.
+      report: of its weights.
+    """
     libraries = ("tensorflow", "tensorflow-text", "sentencepiece", "albert-tf")
     task_config = exported.task_config
     custom = ["text"] + [f"{EMBEDDINGS}_text"] * exported.embeddings
@@ -264,7 +274,8 @@ def model_card(exported: ExportedModel, global_step: int) -> dict[str, Any]:
         "config": exported.config.to_dict(),
         "tokenizer": dict(exported.tokenizer_settings),
         "scores": dict(exported.metrics),
-        "checkpoint_step": global_step,
+        "checkpoint_step": report.global_step,
+        "averaged_weights": report.averaged,
         "precision": exported.precision,
         "signatures_with_custom_operations": custom if exported.tokenizer else [],
         "versions": {name: importlib.metadata.version(name) for name in libraries},

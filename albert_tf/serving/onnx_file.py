@@ -73,7 +73,7 @@ def export_onnx(exported: ExportedModel, path: PathLike) -> dict[str, float]:
         exported.config, exported.weights, exported.task_config, exported.precision
     )
     served = create_served_model(model, exported.config, exported.task_config)
-    metadata = model_card(exported, report.global_step)
+    metadata = model_card(exported, report)
     del metadata["signatures_with_custom_operations"]
     metadata["max_seq_length"] = served.max_seq_length
     version = importlib.metadata.version("albert-tf")

@@ -31,6 +31,7 @@ class BestWeights:
         files: Mapping[str, bytes],
         options: tf.train.CheckpointOptions | None = None,
         check: Callable[[], None] = no_check,
+        ema_decay: float = 0.0,
     ):
         """Names the folder; nothing is written yet.
 
@@ -41,8 +42,10 @@ class BestWeights:
           files: name -> content of the files to store next to the weights.
           options: of `devices.checkpoint_options`.
           check: as of `RunFolder`.
+          ema_decay: of the averages that the weights are; 0: they are none.
         """
         self._folder, self._metric = output_dir / BEST_FOLDER, metric
+        self._ema_decay = ema_decay
         self._files, self._options, self._check = files, options, check
 
     def report(self) -> dict[str, Any] | None:
@@ -73,7 +76,7 @@ class BestWeights:
         for name, content in self._files.items():
             write_whole(self._folder / name, content)
         weights = CheckpointFolder(
-            weights_checkpoint(model, step),
+            weights_checkpoint(model, step, self._ema_decay),
             self._folder,
             max_to_keep=1,
             options=self._options,

@@ -134,6 +134,16 @@ def gather(strategy: tf.distribute.Strategy, number: int) -> list[int]:
     return strategy.gather(numbers, axis=0).numpy().tolist()
 
 
+def chiefs_seconds(strategy: tf.distribute.Strategy, seconds: float) -> float:
+    """The chief's value of what each worker measures; waits for all of them.
+
+    Args:
+      strategy: the strategy of the run.
+      seconds: this worker's value.
+    """
+    return gather(strategy, round(seconds * 1e6))[0] / 1e6
+
+
 def all_rows(strategy: tf.distribute.Strategy, values: Any) -> tf.Tensor:
     """The values of all replicas of all workers, [B, ...] each, in one tensor.
 

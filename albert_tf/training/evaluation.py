@@ -23,6 +23,7 @@ def evaluate_splits(
     checkpoint: str,
     splits: Mapping[str, RecordSet],
     strategy: tf.distribute.Strategy,
+    use_ema: bool | None = None,
 ) -> dict[str, Evaluation]:
     """Evaluates weights on splits, each row once, and prints how fast.
 
@@ -33,6 +34,7 @@ def evaluate_splits(
       checkpoint: as `checkpoints.load.load_weights` takes it.
       splits: name -> rows.
       strategy: the devices.
+      use_ema: whether to take averaged weights; None: if there are any.
     Returns:
       Name of the split -> its metrics and predictions. The metrics of rows without
       labels mean nothing.
@@ -44,7 +46,9 @@ def evaluate_splits(
         with precision_policy(train_config.precision):
             model = task.build_model(model_config, seed=train_config.random_seed)
         # Nothing may be missing: a head of random numbers predicts nothing.
-        load_weights(model, checkpoint, unused_ok=HEADS)
+        loaded = load_weights(model, checkpoint, unused_ok=HEADS, use_ema=use_ema)
+        if loaded.averaged:
+            print(f"{checkpoint}: averaged weights.", flush=True)
         for name, rows in splits.items():
             steps = batches.evaluation_steps(rows, train_config.eval_batch_size)
             with (

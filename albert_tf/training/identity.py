@@ -48,6 +48,11 @@ _EARLIER = {
     "lr_schedule": "polynomial",
     "num_decay_steps": 0,
     _PHASES: "",
+    "lr_schedule_by": "steps",
+    "ema_decay": 0.0,
+    "layer_decay": 1.0,
+    "head_learning_rate": None,
+    "freeze": "",
 }
 # Values that earlier releases did not store: not compared where they are missing.
 _DIGEST = "training_sha256"
@@ -208,7 +213,14 @@ def _identity(job: Job) -> dict[str, Any]:
     train = dataclasses.asdict(job.train_config)
     identity = {"task": job.task.name, **job.model_config.to_dict()}
     if job.train_rows:
-        identity |= dataclasses.asdict(job.optimizer_config)
+        optimizer_config = job.optimizer_config
+        identity |= dataclasses.asdict(optimizer_config)
+        identity["freeze"] = ",".join(sorted(optimizer_config.frozen_parts))
+        if job.keeps_averages is not None:
+            # It decides which weights are the best.
+            identity["use_ema"] = job.keeps_averages
+        if optimizer_config.lr_schedule_by == "time":
+            identity["max_train_hours"] = job.train_config.max_train_hours
         identity |= {name: train[name] for name in _DECISIVE}
         identity[_PHASES] = phases.to_text(job.phases)
         identity["training_rows"] = sum(rows.total_rows for rows in job.train_sets)

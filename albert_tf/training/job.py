@@ -7,7 +7,7 @@ from typing import Any
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks.base import Task
-from albert_tf.training import phases, schedules
+from albert_tf.training import model_parts, phases, schedules
 from albert_tf.training.phases import Phase
 
 
@@ -52,6 +52,17 @@ class Job:
             schedules.check_steps(self.optimizer_config)
             steps = self.optimizer_config.num_train_steps
             phases.check(self.phases, steps, self.train_sets)
+            hours = self.train_config.max_train_hours
+            schedules.check_budget(self.optimizer_config, hours)
+            model_parts.check_layers(self.optimizer_config, self.model_config)
+
+    @property
+    def keeps_averages(self) -> bool | None:
+        """Whether evaluations and the best weights are of averaged weights; None: the
+        training makes no averages."""
+        if not self.train_rows or not self.optimizer_config.ema_decay:
+            return None
+        return self.train_config.use_ema is not False
 
     @property
     def record_sets(self) -> list[RecordSet]:

@@ -19,7 +19,7 @@ from albert_tf.records.cutting import MASKED_TOKENS_CUT
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks import losses
 from albert_tf.tasks.base import Task, join_rows
-from albert_tf.training import devices, optimization, phases
+from albert_tf.training import devices, optimization, phases, schedules
 from albert_tf.training.job import Job
 from albert_tf.training.loss_scale import create_loss_scale
 from albert_tf.training.step import TrainStep
@@ -43,13 +43,14 @@ class Trainer(orbit.StandardTrainer):
         Args:
           job: a job with training rows.
           model: from `job.task.build_model`.
-          optimizer: built on the model's trainable variables.
+          optimizer: built on the variables to train.
         Raises:
           ValueError: the replicas cannot share a batch evenly.
         """
         if job.train_rows is None:
             raise ValueError("Training needs rows: the job's train_rows are None.")
         self._optimizer_config, self._config = job.optimizer_config, job.train_config
+        self._optimizer = optimizer
         self._phases, self._sets = job.all_phases, job.train_sets
         # That of the steps of the current loop.
         self._place: phases.Place | None = None
@@ -87,6 +88,9 @@ class Trainer(orbit.StandardTrainer):
             **(self._loss_scale.state if self._loss_scale else {}),
         }
 
+    def _seconds(self) -> float:
+        return float(self.train_seconds.numpy())
+
     def _check_batch_size(self) -> None:
         replicas = self._strategy.num_replicas_in_sync
         parts = self._config.gradient_accumulation_steps
@@ -111,6 +115,12 @@ class Trainer(orbit.StandardTrainer):
             mean.reset_state()
         self._input_seconds.assign(0.0)
         self.longest_skip.assign(self.skipped_in_a_row)
+        if self._optimizer.time_share is not None:
+            share = schedules.share_of_time(
+                devices.chiefs_seconds(self._strategy, self._seconds()),
+                self._config.max_train_hours,
+            )
+            self._optimizer.time_share.assign(share)
         self._began = (time.monotonic(), int(self.global_step.numpy()))
 
     def _open_data(self, place: phases.Place) -> None:
@@ -201,7 +211,10 @@ class Trainer(orbit.StandardTrainer):
         self.train_seconds.assign_add(seconds)
         steps = step - first_step
         left = phases.work_left(self._phases, step, step - 1) * seconds / steps
-        rate = optimization.learning_rate(self._optimizer_config)(step - 1)
+        if self._config.max_train_hours:
+            limit = self._config.max_train_hours * schedules.SECONDS_PER_HOUR
+            left = max(min(left, limit - self._seconds()), 0.0)
+        rate = self._optimizer.schedule(step - 1)
         means = {name: float(mean.result()) for name, mean in self._means.items()}
         means["skipped_steps"] = round(means.pop("skipped") * steps)
         if self._loss_scale:

@@ -164,8 +164,9 @@ def evaluate(
     if any(rows.metadata.get("labelled", True) for rows in splits.values()):
         sample = json_bytes({"checkpoint": "", "sets": {}})
         check_replaceable(folder / EVALUATION_FILE, sample)
+    use_ema = job.train_config.use_ema
     reports, predictions = _evaluate_and_store(
-        job, job.init_checkpoint, splits, strategy
+        job, job.init_checkpoint, splits, strategy, use_ema
     )
     if reports and devices.is_chief(strategy):
         model = {"checkpoint": str(job.init_checkpoint)}
@@ -200,7 +201,9 @@ def _train_run(
         return FineTuned(results)
     folder = as_path(job.train_config.output_dir)
     checkpoint = output_folders.locate_best(folder)
-    reports, predictions = _evaluate_and_store(job, checkpoint, splits, strategy, check)
+    reports, predictions = _evaluate_and_store(
+        job, checkpoint, splits, strategy, job.keeps_averages, check
+    )
     results["sets"] = reports
     if devices.is_chief(strategy):
         check()
@@ -213,6 +216,7 @@ def _evaluate_and_store(
     checkpoint: str,
     splits: Mapping[str, RecordSet],
     strategy: tf.distribute.Strategy,
+    use_ema: bool | None,
     check: Callable[[], None] = no_check,
 ) -> tuple[dict[str, dict], dict[str, Predictions]]:
     """Evaluates weights, and writes the predictions for other commands.
@@ -221,7 +225,13 @@ def _evaluate_and_store(
       (metrics of the splits that have labels, predictions of all splits), by name.
     """
     evaluations = evaluation.evaluate_splits(
-        job.task, job.model_config, job.train_config, checkpoint, splits, strategy
+        job.task,
+        job.model_config,
+        job.train_config,
+        checkpoint,
+        splits,
+        strategy,
+        use_ema,
     )
     predictions: dict[str, Predictions] = {
         name: stored_predictions.complete(evaluated.predictions, splits[name])

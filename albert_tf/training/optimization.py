@@ -5,6 +5,10 @@ get no weight decay, and under LAMB a trust ratio of 1. Differences from the ori
 gradients are clipped after they were summed over replicas (the original clips those of
 each core), and the learning rate is 0 before `start_warmup_step` (there it is
 negative).
+
+An average of the weights is computed in the optimizer's own pass. Keras' `use_ema` does
+not fit: it also averages in steps that are skipped, passes over the weights once more,
+has no rate for short runs, and copies the averages into the model for good.
 """
 
 import dataclasses
@@ -16,9 +20,10 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from albert_tf.checkpoints.load import released_name
 from albert_tf.config import OptimizerConfig
 from albert_tf.model.compilation import compiled_by_xla
-from albert_tf.training import devices, schedules
+from albert_tf.training import devices, model_parts, schedules
 
 _NO_DECAY = re.compile("LayerNorm|layer_norm|bias")
 # Elements of a variable whose update XLA computes on a CPU.
@@ -27,23 +32,26 @@ _LEAST_COMPILED = 1 << 16
 
 @tf_keras.utils.register_keras_serializable(package="albert_tf", name="schedule")
 class _Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up to the peak, followed by one of `config.SCHEDULES`.
+    """Linear warm-up to the peak, followed by one of `optimizer_config.SCHEDULES`.
 
     The polynomial decay starts at step 0 and runs during warm-up too, so the rate is a
     little below the peak when warm-up ends, as in the original and for the released
     models. The others start from the peak.
     """
 
-    def __init__(self, config: OptimizerConfig):
+    def __init__(self, config: OptimizerConfig, time_share: tf.Variable | None = None):
         super().__init__()
-        self._config = config
+        self._config, self._time_share = config, time_share
         schedules.check_steps(config)
 
     def __call__(self, step: int | tf.Tensor) -> tf.Tensor:
         """Step index -> float32 learning rate."""
         config = self._config
         step = tf.cast(step, tf.float32)
-        rate = _DECAYS[config.lr_schedule](config, step)
+        place = step
+        if self._time_share is not None:
+            place = tf.maximum(step, self._time_share * config.num_train_steps)
+        rate = _DECAYS[config.lr_schedule](config, place)
         if config.num_warmup_steps:
             done = (step - config.start_warmup_step) / config.num_warmup_steps
             warming = config.learning_rate * tf.maximum(done, 0.0)
@@ -104,15 +112,19 @@ def _share_done(step: tf.Tensor, start: int, steps: int) -> tf.Tensor:
     return tf.clip_by_value((step - start) / steps, 0.0, 1.0)
 
 
-def learning_rate(config: OptimizerConfig) -> Callable[[int | tf.Tensor], tf.Tensor]:
+def learning_rate(
+    config: OptimizerConfig, time_share: tf.Variable | None = None
+) -> Callable[[int | tf.Tensor], tf.Tensor]:
     """The schedule: a callable from step index to float32 learning rate.
 
     Args:
       config: schedule, peak, steps and warm-up. The first update uses step 0.
+      time_share: share of the time that is used, a float32 scalar in [0, 1]; None: the
+        decay follows the steps alone.
     Raises:
       ValueError: as `schedules.check_steps`.
     """
-    return _Schedule(config)
+    return _Schedule(config, time_share)
 
 
 def is_decayed(variable_name: str) -> bool:
@@ -161,13 +173,26 @@ def create_optimizer(config: OptimizerConfig) -> "AdamW":
 
 @tf_keras.utils.register_keras_serializable(package="albert_tf")
 class AdamW(tf_keras.optimizers.Optimizer):
-    """Adam without bias correction, with decoupled weight decay."""
+    """Adam without bias correction, with decoupled weight decay.
+
+    Attributes:
+      trained_variables: the variables of `build`.
+      averages: the average of each of them, in this order; empty without `ema_decay`.
+      schedule: step index -> learning rate, before the factor of a variable.
+      time_share: share of the time that is used, which the loop sets; None: the rate
+        follows the steps alone.
+    """
 
     def __init__(self, config: OptimizerConfig):
         # None: the base class would subtract 0 times each variable.
         super().__init__(name=config.optimizer, weight_decay=None, jit_compile=False)
         self._config = config
-        self._learning_rate = self._build_learning_rate(learning_rate(config))
+        by_time = config.lr_schedule_by == "time"
+        self.time_share = devices.shared_number(0.0) if by_time else None
+        self.schedule = learning_rate(config, self.time_share)
+        self._learning_rate = self._build_learning_rate(self.schedule)
+        self.trained_variables: list[tf.Variable] = []
+        self.averages: list[tf.Variable] = []
         self._compute_in_one_pass = tf.function(
             self._compute, jit_compile=True, autograph=False
         )
@@ -176,17 +201,32 @@ class AdamW(tf_keras.optimizers.Optimizer):
         self._clip_scale = devices.shared_number(1.0)
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
-        """Creates the two moments of each variable, zeros of its shape."""
+        """Creates the two moments of each variable, zeros of its shape, and, if there
+        are averages, one that starts as the variable."""
         super().build(variables)
         if getattr(self, "_built", False):
             return
         self._first = [self.add_variable_from_reference(v, "m") for v in variables]
         self._second = [self.add_variable_from_reference(v, "v") for v in variables]
+        self.trained_variables = list(variables)
+        if self._config.ema_decay:
+            add = self.add_variable_from_reference
+            self.averages = [add(v, "average") for v in variables]
+            self.restart_averages()
+        names = [released_name(variable) for variable in variables]
+        self._factors = model_parts.rate_factors(names, self._config)
         self._built = True
+
+    def restart_averages(self) -> None:
+        """Sets the averages to the weights, outside of graphs and replicas."""
+        for variable, average in zip(
+            self.trained_variables, self.averages, strict=False
+        ):
+            average.assign(variable.read_value())
 
     @property
     def moments(self) -> dict[str, list[tf.Variable]]:
-        """Both moments of each variable, in the order of `build`."""
+        """Both moments of each variable, in the order of `trained_variables`."""
         return {"first_moment": self._first, "second_moment": self._second}
 
     def apply_or_skip(
@@ -218,7 +258,11 @@ class AdamW(tf_keras.optimizers.Optimizer):
         in both moments.
         """
         index = self._index_dict[self._var_key(variable)]
-        states = (variable, self._first[index], self._second[index])
+        states = [variable, self._first[index], self._second[index]]
+        weight_of_new = None
+        if self.averages:
+            states.append(self.averages[index])
+            weight_of_new = self._weight_of_new()
         compute = self._compute_in_one_pass if _pays(variable) else self._compute
         results = compute(
             [state.read_value() for state in states],
@@ -226,11 +270,23 @@ class AdamW(tf_keras.optimizers.Optimizer):
             tf.convert_to_tensor(gradient),
             tf.convert_to_tensor(self._clip_scale),
             tf.convert_to_tensor(self._applied),
-            tf.cast(self.learning_rate, variable.dtype),
+            tf.cast(self._rate_of(variable), variable.dtype),
+            weight_of_new,
             decayed=is_decayed(variable.name),
         )
         for state, result in zip(states, results, strict=True):
             state.assign(result)
+
+    def _rate_of(self, variable: tf.Variable) -> tf.Tensor:
+        factor = self._factors.get(released_name(variable))
+        rate = self.learning_rate
+        return rate if factor is None else rate * factor
+
+    def _weight_of_new(self) -> tf.Tensor:
+        """Weight of a step's weights in the averages; rule of
+        `tf.train.ExponentialMovingAverage` for a number of updates."""
+        done = tf.cast(self.iterations, tf.float32) + 1.0
+        return 1.0 - tf.minimum(self._config.ema_decay, (1.0 + done) / (10.0 + done))
 
     def _compute(
         self,
@@ -239,20 +295,22 @@ class AdamW(tf_keras.optimizers.Optimizer):
         scale: tf.Tensor,
         applied: tf.Tensor,
         rate: tf.Tensor,
+        weight_of_new: tf.Tensor | None,
         *,
         decayed: bool,
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """New weights and moments of one variable.
+    ) -> tuple[tf.Tensor, ...]:
+        """New weights, moments and, if there is one, average of one variable.
 
         Args:
-          states: the variable's value, its first and its second moment.
+          states: the variable's value, its first and its second moment, its average.
           gradient: of its shape.
           scale: factor of the gradient.
           applied: 1, or 0 to change nothing, with a scale of 0.
           rate: learning rate.
+          weight_of_new: of the new weights in the average; None: there is none.
           decayed: True for weight decay and the trust ratio.
         """
-        config, (weights, first, second) = self._config, states
+        config, (weights, first, second, *average) = self._config, states
         # A scale of 0 gives 0, even for a gradient that is not finite.
         gradient = tf.math.multiply_no_nan(gradient, scale)
         first = _moved(first, gradient, applied * (1 - config.beta_1))
@@ -261,7 +319,9 @@ class AdamW(tf_keras.optimizers.Optimizer):
         if decayed:
             update += config.weight_decay * weights
             rate = rate * self.trust_ratio(weights, update)
-        return weights - applied * rate * update, first, second
+        weights = weights - applied * rate * update
+        moved = [_moved(mean, weights, applied * weight_of_new) for mean in average]
+        return weights, first, second, *moved
 
     def trust_ratio(self, weights: tf.Tensor, update: tf.Tensor) -> tf.Tensor | float:
         """Factor of the learning rate for one variable."""

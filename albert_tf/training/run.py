@@ -19,6 +19,7 @@ from albert_tf.training import (
     phases,
     record_checks,
     run_checkpoints,
+    schedules,
 )
 from albert_tf.training import devices as training_devices
 from albert_tf.training.best_checkpoint import BestWeights
@@ -61,7 +62,8 @@ def run(
         one is due) is saved.
     Returns:
       The content of `results.json`: `global_step`, the metrics, `checkpoint` (the
-      weights that they are of), `train` (the report of the last loop), `status` (of
+      weights that they are of), `averaged_weights` (whether its averages, if the run
+      has any), `train` (the report of the last loop), `status` (of
       `RunStatus`), `eval_data` (the files of the evaluation rows and what they hold),
       and `settings`.
     Raises:
@@ -90,6 +92,7 @@ def run(
             identity.model_files(job),
             training_devices.checkpoint_options(strategy),
             folder.check,
+            job.optimizer_config.ema_decay if job.keeps_averages else 0.0,
         )
         results: dict[str, Any] = {"status": RunStatus.EVALUATED.value}
         if job.train_rows:
@@ -97,6 +100,8 @@ def run(
         if job.eval_rows and results["status"] != RunStatus.PREEMPTED:
             results |= _evaluate(job, session, best)
             results["eval_data"] = record_checks.describe(job.eval_rows)
+        if session.averaged is not None:
+            results["averaged_weights"] = session.averaged
         settings = identity.run_settings(job, strategy.num_replicas_in_sync)
         results = {"global_step": session.step, **results, "settings": settings}
         if chief:
@@ -177,9 +182,14 @@ def _train(
     if session.step == 0:
         session.save()
     with signals:
+        if _ends_by_time(job):
+            # A run whose time is used up makes no step more.
+            status = _vote_to_stop(job, strategy, session, signals)
+            last_step = session.step if status == RunStatus.FINISHED else last_step
         if session.step and _is_evaluated(session.step, eval_steps, last_step):
             # A kill may have come between this checkpoint and its evaluation.
-            status = _keep_best(job, strategy, session, best)
+            stopped = _keep_best(job, strategy, session, best)
+            status = status or stopped
         while session.step < last_step and not status:
             report = session.train(_end_of_loop(session.step, job))
             if session.step % job.train_config.save_checkpoints_steps == 0:
@@ -187,8 +197,12 @@ def _train(
             if on_loop_end:
                 on_loop_end(session.step, report)
             status = _vote_to_stop(job, strategy, session, signals)
-            if not status and _is_evaluated(session.step, eval_steps, last_step):
-                status = _keep_best(job, strategy, session, best)
+            if status == RunStatus.FINISHED:
+                last_step = session.step
+            goes_on = status in (None, RunStatus.FINISHED)
+            if goes_on and _is_evaluated(session.step, eval_steps, last_step):
+                stopped = _keep_best(job, strategy, session, best)
+                status = status or stopped
     session.save()
     return {"status": (status or RunStatus.FINISHED).value, "train": report}
 
@@ -230,13 +244,22 @@ def _vote_to_stop(
 ) -> RunStatus | None:
     """The reason to stop before the last step, the same on all workers; None: none."""
     hours = job.train_config.max_train_hours
-    is_late = bool(hours) and session.train_seconds >= hours * 3600
-    # One worker's signal stops all; the clocks of the others may be a little behind.
+    is_late = bool(hours) and schedules.share_of_time(session.train_seconds, hours) == 1
+    # One worker's signal stops all. The chief's clock decides, by which it decays.
     vote = 2 if signals.received else int(is_late)
-    verdict = max(training_devices.gather(strategy, vote))
+    votes = training_devices.gather(strategy, vote)
     if session.step >= job.optimizer_config.num_train_steps:
         return None
-    return (None, RunStatus.OUT_OF_TIME, RunStatus.PREEMPTED)[verdict]
+    if max(votes) == 2:
+        return RunStatus.PREEMPTED
+    if not votes[0]:
+        return None
+    return RunStatus.FINISHED if _ends_by_time(job) else RunStatus.OUT_OF_TIME
+
+
+def _ends_by_time(job: Job) -> bool:
+    """True if the run is over, and its learning rate at its end, when its time is."""
+    return job.optimizer_config.lr_schedule_by == "time"
 
 
 def _keep_best(
@@ -248,7 +271,9 @@ def _keep_best(
       `STOPPED_EARLY`, or None to go on.
     """
     config = job.train_config
-    best.offer(session.model, session.evaluate(), session.step)
+    report = session.evaluate()
+    with session.evaluated_weights():
+        best.offer(session.model, report, session.step)
     # Other workers keep no best weights: the chief's count decides for all.
     count = best.evaluations_since(session.step, config.eval_steps)
     count = training_devices.gather(strategy, count)[0]

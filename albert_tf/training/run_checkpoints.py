@@ -9,6 +9,7 @@ from pathlib import Path
 import tensorflow as tf
 from upath import UPath
 
+from albert_tf.checkpoints.averaged_weights import AVERAGES
 from albert_tf.checkpoints.load import released_name
 from albert_tf.checkpoints.tensorflow_files import BROKEN_FILE, read_state
 from albert_tf.locks import TakenOverError
@@ -38,10 +39,11 @@ def training_checkpoint(
 
     Args:
       model: its variables become `weights`.
-      optimizer: a built optimizer of `optimization`; its moments and step are saved.
+      optimizer: a built optimizer of `optimization`; its moments, averages and step are
+        saved.
       **more: other variables of the run.
     """
-    names = [released_name(variable) for variable in model.trainable_variables]
+    names = [released_name(variable) for variable in optimizer.trained_variables]
     state = {
         "weights": {released_name(v): v for v in model.variables},
         "global_step": optimizer.iterations,
@@ -49,6 +51,8 @@ def training_checkpoint(
     }
     for moment, slots in optimizer.moments.items():
         state[moment] = dict(zip(names, slots, strict=True))
+    if optimizer.averages:
+        state[AVERAGES] = dict(zip(names, optimizer.averages, strict=True))
     checkpoint = tf.train.Checkpoint(**state)
     # TensorFlow creates this variable at the first save or restore. Workers create
     # variables together, but do not all save or restore first at the same moment.

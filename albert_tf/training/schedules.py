@@ -11,6 +11,7 @@ from albert_tf.config import OptimizerConfig
 
 # Settings that change no learning rate before the decay.
 _OF_DECAY = ("lr_schedule", "num_train_steps", "num_decay_steps", "end_learning_rate")
+SECONDS_PER_HOUR = 3600
 _STABLE = ("constant", "wsd")
 
 
@@ -44,6 +45,29 @@ def check_steps(config: OptimizerConfig) -> None:
             f"lr_schedule=cosine: {warmup}, {end} steps, must be below "
             f"num_train_steps, {steps}: change one of them."
         )
+
+
+def check_budget(config: OptimizerConfig, max_train_hours: float) -> None:
+    """Checks that a decay by time has a time in which it ends.
+
+    Raises:
+      ValueError: it has none.
+    """
+    if config.lr_schedule_by == "time" and not max_train_hours:
+        raise ValueError(
+            "lr_schedule_by=time needs the time that the run has: give "
+            "--max_train_hours."
+        )
+
+
+def share_of_time(seconds: float, max_train_hours: float) -> float:
+    """Share of the hours of training that is used, in [0, 1].
+
+    Args:
+      seconds: of training, resumptions included.
+      max_train_hours: the limit, above 0.
+    """
+    return min(seconds / (max_train_hours * SECONDS_PER_HOUR), 1.0)
 
 
 def warnings(config: OptimizerConfig, train_batch_size: int) -> list[str]:
@@ -108,10 +132,12 @@ def free_settings(
 
 
 def _decay_start(settings: Mapping[str, Any]) -> int | None:
-    """Steps at the peak or in warm-up; None: the schedule decays throughout."""
+    """Steps at the peak or in warm-up; None: the schedule decays throughout, or begins
+    at a time."""
     steps = settings.get("num_train_steps", -1)
     decay = settings.get("num_decay_steps", -1)
     is_whole = field_rules.whole(steps, 1) and field_rules.whole(decay, 0)
-    if settings.get("lr_schedule") not in _STABLE or not is_whole:
+    by_time = settings.get("lr_schedule_by") == "time"
+    if settings.get("lr_schedule") not in _STABLE or by_time or not is_whole:
         return None
     return steps - decay

@@ -4,18 +4,32 @@ orbit runs the inner loops (many steps inside one graph call), prints their repo
 writes them as TensorBoard summaries. Checkpoints are read and written here.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import orbit
 import tensorflow as tf
 
-from albert_tf.checkpoints.load import HEADS, load_weights, released_name
+from albert_tf.checkpoints.load import (
+    HEADS,
+    LoadReport,
+    load_weights,
+    released_name,
+)
 from albert_tf.checkpoints.output_folders import locate_best, locate_trained
 from albert_tf.checkpoints.tensorflow_files import read_state
 from albert_tf.model.precision import precision_policy
 from albert_tf.records import batches
 from albert_tf.records.sampling import sample_rows
-from albert_tf.training import devices, optimization, run_checkpoints, schedules
+from albert_tf.training import (
+    devices,
+    model_parts,
+    optimization,
+    run_checkpoints,
+    schedules,
+)
+from albert_tf.training.averaging import averages_in_place
 from albert_tf.training.checkpoint_folder import CheckpointFolder
 from albert_tf.training.evaluation import finish_report
 from albert_tf.training.job import Job
@@ -31,6 +45,7 @@ class Session:
 
     Attributes:
       model: the model that is trained or evaluated.
+      averaged: whether averaged weights are evaluated; None: there are none.
     """
 
     def __init__(self, job: Job, folder: RunFolder):
@@ -53,7 +68,12 @@ class Session:
                 rematerialize=config.rematerialize,
             )
         optimizer = optimization.create_optimizer(job.optimizer_config)
-        optimizer.build(self.model.trainable_variables)
+        if job.train_rows:
+            trained = model_parts.trained_variables(self.model, job.optimizer_config)
+            optimizer.build(trained)
+        else:
+            optimizer.build([])
+        self._optimizer = optimizer
         evaluator = None
         self._trainer: Trainer | None = None
         if job.train_rows:
@@ -71,8 +91,8 @@ class Session:
             self.model, optimizer, **(trainer.state if trainer else {})
         )
         options = devices.checkpoint_options(tf.distribute.get_strategy())
-        latest = _restore_or_start(
-            job, self.model, checkpoint, optimizer.iterations, options
+        latest, self.averaged = _restore_or_start(
+            job, self.model, checkpoint, optimizer, options
         )
         self._checkpoints = CheckpointFolder(
             checkpoint,
@@ -92,7 +112,7 @@ class Session:
             summary_dir=str(folder.events / "train"),
             eval_summary_dir=str(folder.events / "eval"),
         )
-        _describe(job, self.model, latest)
+        _describe(job, self.model, optimizer, latest)
 
     @property
     def step(self) -> int:
@@ -133,10 +153,20 @@ class Session:
         if rows is None:
             raise ValueError("The job has no rows to evaluate on: pass eval_rows.")
         steps = batches.evaluation_steps(rows, config.eval_batch_size, self._sample)
-        report = self._controller.evaluate(steps)
+        with self.evaluated_weights():
+            report = self._controller.evaluate(steps)
         report = finish_report(report, rows, self._sample)
         self._evaluation = (self.step, report)
         return report
+
+    @contextlib.contextmanager
+    def evaluated_weights(self) -> Iterator[None]:
+        """Gives `model` the weights that are evaluated: the averages, if there are any
+        and they are not declined."""
+        with contextlib.ExitStack() as stack:
+            if self._job.keeps_averages:
+                stack.enter_context(averages_in_place(self._optimizer))
+            yield
 
     def latest_checkpoint(self) -> str | None:
         """The newest checkpoint in this worker's folder; None: there is none."""
@@ -156,33 +186,49 @@ def _restore_or_start(
     job: Job,
     model: tf.Module,
     checkpoint: tf.train.Checkpoint,
-    step: tf.Variable,
+    optimizer: optimization.AdamW,
     options: tf.train.CheckpointOptions | None,
-) -> str | None:
-    """Restores the run, or loads the weights that it starts from.
+) -> tuple[str | None, bool | None]:
+    """Restores the run, or loads the weights that it starts from or evaluates.
 
     Args:
       job: the job.
       model: its model.
       checkpoint: the state of the run.
-      step: the run's step; without training it is set to that of the weights.
+      optimizer: its averages start as the weights; without training its step is set to
+        that of the weights.
       options: how checkpoints are read.
     Returns:
-      The checkpoint that the run goes on from; None: it starts from step 0.
+      (the checkpoint that the run goes on from; None: it starts from step 0, and
+      `averaged` of `Session`).
     """
-    latest = _latest_of_run(job)
+    latest, use_ema = _latest_of_run(job), job.train_config.use_ema
+    if not job.train_rows:
+        weights = latest or locate_best(job.init_checkpoint)
+        # Nothing may be missing: a head of random weights is not to be evaluated.
+        report = load_weights(model, weights, None, HEADS, job.unshare, use_ema)
+        _tell_start(weights, report)
+        optimizer.iterations.assign(report.global_step)
+        is_told = report.averaged or use_ema is False
+        return latest, report.averaged if is_told else None
     if latest:
         run_checkpoints.read_run(checkpoint, latest, options)
-    elif job.init_checkpoint:
-        # A head may start from random weights in training, but not in evaluation.
-        missing_ok = HEADS if job.train_rows else None
+        return latest, job.keeps_averages
+    loaded: tuple[str, ...] = ()
+    if job.init_checkpoint:
         weights = locate_best(job.init_checkpoint)
-        report = load_weights(model, weights, missing_ok, HEADS, job.unshare)
-        of_step = f" of step {report.global_step}" if report.global_step else ""
-        print(f"Initial weights from {weights}{of_step}: {report}", flush=True)
-        if not job.train_rows:
-            step.assign(report.global_step)
-    return latest
+        # A head may start from random weights.
+        report = load_weights(model, weights, HEADS, HEADS, job.unshare, use_ema)
+        _tell_start(weights, report)
+        loaded = report.loaded
+    model_parts.require_loaded(job.optimizer_config, loaded, model)
+    optimizer.restart_averages()
+    return None, job.keeps_averages
+
+
+def _tell_start(weights: str, report: LoadReport) -> None:
+    of_step = f" of step {report.global_step}" if report.global_step else ""
+    print(f"Initial weights from {weights}{of_step}: {report}", flush=True)
 
 
 def _latest_of_run(job: Job) -> str | None:
@@ -210,17 +256,21 @@ def _latest_of_run(job: Job) -> str | None:
     return locate_trained(folder)
 
 
-def _describe(job: Job, model: tf.Module, latest: str | None) -> None:
+def _describe(
+    job: Job, model: tf.Module, optimizer: optimization.AdamW, latest: str | None
+) -> None:
     """Prints devices, precision, where the run starts, and warnings."""
     strategy = tf.distribute.get_strategy()
-    names = map(released_name, model.trainable_variables)
-    decayed = [optimization.is_decayed(name) for name in names]
+    all_trainable = model.trainable_variables
+    trained = optimizer.trained_variables if job.train_rows else all_trainable
+    decayed = [optimization.is_decayed(released_name(v)) for v in trained]
+    frozen = len(all_trainable) - len(trained)
     start = f"resumed from {latest}" if latest else "from step 0"
     replicas = strategy.num_replicas_in_sync
     print(
         f"{type(strategy).__name__}, {replicas} replica{'s' * (replicas > 1)}, "
         f"{job.train_config.precision}, {start}; weight decay on {sum(decayed)} of "
-        f"{len(decayed)} variables.",
+        f"{len(decayed)} variables{f', {frozen} frozen' if frozen else ''}.",
         flush=True,
     )
     if job.train_rows:

@@ -35,7 +35,7 @@ class TrainStep:
         Args:
           task: its losses are minimized.
           model: from `task.build_model`.
-          optimizer: built on the model's trainable variables.
+          optimizer: built on the variables to train.
           micro_batches: parts of a replica's batch whose gradients are accumulated.
           jit_compile: compile the computation of the gradients with XLA.
           loss_scale: scale of the loss in float16; None: it is not scaled.
@@ -78,7 +78,7 @@ class TrainStep:
         if self._loss_scale:
             gradients = self._loss_scale.unscale(gradients)
         applied, norm = self._optimizer.apply_or_skip(
-            gradients, self._model.trainable_variables
+            gradients, self._optimizer.trained_variables
         )
         if self._loss_scale:
             self._loss_scale.update(applied)
@@ -112,7 +112,7 @@ class TrainStep:
             gradients = [old + new for old, new in zip(gradients, more, strict=True)]
             return index + 1, gradients, {n: sums[n] + more_sums[n] for n in sums}
 
-        zeros = [tf.zeros(v.shape) for v in self._model.trainable_variables]
+        zeros = [tf.zeros(v.shape) for v in self._optimizer.trained_variables]
         _, gradients, sums = tf.while_loop(
             lambda index, *_: index < parts,
             add_part,
@@ -127,7 +127,7 @@ class TrainStep:
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Gradients of these rows' share of the global loss, times the loss scale, and
         sums of each loss."""
-        variables = self._model.trainable_variables
+        variables = self._optimizer.trained_variables
         with tf.GradientTape() as tape:
             outputs = self._model(batch, training=True, dropout_seed=seed)
             sums = {

@@ -321,6 +321,7 @@ def define_run_flags(**defaults: Any) -> None:
         "iterations_per_loop",
         "max_eval_steps",
         "max_train_hours",
+        "use_ema",
         "random_seed",
         **defaults,
     )
@@ -378,8 +379,18 @@ def define_optimizer_flags(**defaults: Any) -> None:
         "num_warmup_steps",
         "start_warmup_step",
         "num_decay_steps",
+        "lr_schedule_by",
+        "ema_decay",
+        "layer_decay",
+        "head_learning_rate",
+        "freeze",
         **defaults,
     )
+
+
+def define_use_ema_flag() -> None:
+    """Defines `--use_ema` alone."""
+    fields.define(TrainConfig, "use_ema")
 
 
 def define_optimizer_choice_flag(default: str) -> None:

@@ -210,6 +210,9 @@ def _export(model: str) -> None:
     from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.serving import export
 
-    exported = export.from_model_dir(ModelDir.read(model))
+    # A training without averages has nothing to choose from.
+    is_asked = FLAGS.ema_decay or not FLAGS.do_train
+    use_ema = FLAGS.use_ema if is_asked else None
+    exported = export.from_model_dir(ModelDir.read(model), use_ema=use_ema)
     version, _ = export.export_model(exported, FLAGS.export_dir)
     print(f"Exported to {version}.", flush=True)

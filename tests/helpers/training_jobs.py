@@ -27,6 +27,11 @@ def make_job(rows, output_dir, steps=12, **changes):
         "end_learning_rate": 0.0,
         "lr_schedule": "polynomial",
         "num_decay_steps": 0,
+        "lr_schedule_by": "steps",
+        "ema_decay": 0.0,
+        "layer_decay": 1.0,
+        "head_learning_rate": None,
+        "freeze": "",
     }
     train = {
         "train_batch_size": 4,
@@ -40,6 +45,7 @@ def make_job(rows, output_dir, steps=12, **changes):
         "eval_steps": 0,
         "keep_checkpoint_max": 5,
         "max_train_hours": 0.0,
+        "use_ema": None,
         "max_eval_steps": 0,
         "random_seed": 12345,
     }

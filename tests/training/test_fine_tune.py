@@ -137,3 +137,18 @@ def test_answers_of_squad_are_written_with_their_threshold(folder, start):
     answers = evaluate(output, data, again, null_threshold=float("-inf"))
     assert answers.results["dev"]["NoAns_f1"] == 100
     assert (again / "predictions.json").read_text().count('""') == 2
+
+
+def test_averages_are_what_a_fine_tuned_model_stands_for(start, data, tmp_path, capsys):
+    model = tmp_path / "model"
+    steps = {"num_train_steps": 6, "save_checkpoints_steps": 3, "num_warmup_steps": 0}
+    settings = {**SETTINGS, **steps, "iterations_per_loop": 3, "ema_decay": 0.5}
+    results = fine_tune(start, data, model, **settings).results
+    assert results["averaged_weights"] is True
+    best, dev = results["best"], results["sets"]["dev"]
+    assert dev["eval_loss"] == pytest.approx(best["eval_loss"], rel=1e-5)
+    assert f"{model}/best/model.ckpt-" in capsys.readouterr().out
+    again = evaluate(model, data, tmp_path / "again", use_ema=True).results
+    assert again["dev"]["eval_loss"] == pytest.approx(dev["eval_loss"], rel=1e-6)
+    with pytest.raises(ValueError, match="holds averaged weights alone"):
+        evaluate(model, data, tmp_path / "last", use_ema=False)
