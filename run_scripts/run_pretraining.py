@@ -64,6 +64,7 @@ def main():
         other_train_rows=train_sets[1:],
         init_checkpoint=weights,
         unshare=FLAGS.unshare,
+        depth_schedule=FLAGS.depth_schedule,
     )
     strategy = device_flags.create_strategy()
     run(job, strategy)
@@ -91,6 +92,13 @@ if __name__ == "__main__":
         "Train the sentence-order head too (next-sentence prediction on rows made for "
         "that). If false, train the masked-LM objective alone; rows of "
         "--pair_objective=none need that.",
+    )
+    flags.DEFINE_string(
+        "depth_schedule",
+        "",
+        "STEPS:LAYERS,STEPS:LAYERS: apply fewer layers in the first steps, as 50000:6, "
+        "which makes them cheaper. The steps after them, evaluation and exports apply "
+        "all layers. For models whose layers share weights. Default: always all.",
     )
     common_flags.define_tokenizer_flags(cleaning=None, checked_only=True)
     common_flags.define_max_seq_length_flag()

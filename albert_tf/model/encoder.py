@@ -3,9 +3,7 @@
 Letters in shapes: B batch, S sequence, E embedding, H hidden, V vocabulary, T tokens.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,7 +11,7 @@ import tf_keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.blocks import FeedForward, SelfAttention, TransformerBlock
-from albert_tf.model.compilation import compiled_by_xla
+from albert_tf.model.compilation import compiled_by_xla, trace_once
 from albert_tf.model.documents import (
     document_ids_of,
     mask_logits,
@@ -182,6 +180,7 @@ class AlbertEncoder(tf_keras.layers.Layer):
         inputs: Mapping[str, tf.Tensor],
         training: bool | None = False,
         dropout_seed: tf.Tensor | None = None,
+        num_layers: int | None = None,
     ) -> dict[str, Any]:
         """Encodes one batch.
 
@@ -194,21 +193,24 @@ class AlbertEncoder(tf_keras.layers.Layer):
             is not known when the graph is built.
           dropout_seed: int32 [2]; same seed, same masks. None takes one from
             TensorFlow's global generator if `training`.
+          num_layers: layers to apply, for pretraining that grows; None: all. Parameter
+            groups are those of a model of so many layers, which they must divide.
         Returns:
           dict of `sequence_output` [B, S, H], `pooled_output` [B, H] (tanh of the
           first position's projection), `encoder_outputs`, a list of [B, S, H], one for
-          each block (L * inner_group_num), and `embedding_output` [B, S, E]. At padding
+          each block that is applied, and `embedding_output` [B, S, E]. At padding
           they hold values without a meaning: 0, or what the layers make of it.
           Layers do not read these tensors where they compute on tokens alone or train
           without XLA. A gradient with respect to one is None there, other than that of
           `embedding_output` in training.
         """
         seed = resolve_seed(training, dropout_seed)
+        blocks = self._applied_blocks(num_layers)
         if not compiled_by_xla():
             if training:
-                return self._train(inputs, seed)
+                return self._train(inputs, seed, blocks)
             if self.skips_padding:
-                return self._infer(inputs)
+                return self._infer(inputs, blocks)
         documents = document_ids_of(inputs)
         embedding_output = self.embeddings(
             inputs["input_ids"], inputs["segment_ids"], seed, documents
@@ -218,8 +220,8 @@ class AlbertEncoder(tf_keras.layers.Layer):
         if self.embedding_projection is not None:
             hidden = self.embedding_projection(hidden)
         encoder_outputs = []
-        apply_block = _trace_once(self.blocks, _call)
-        for index, block in enumerate(self._applied_blocks()):
+        apply_block = trace_once(blocks, _call)
+        for index, block in enumerate(blocks):
             hidden = apply_block(block, hidden, logits, seed, index)
             encoder_outputs.append(hidden)
         return {
@@ -230,7 +232,10 @@ class AlbertEncoder(tf_keras.layers.Layer):
         }
 
     def _train(
-        self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        seed: tf.Tensor,
+        blocks: Sequence[TransformerBlock],
     ) -> dict[str, Any]:
         ids, mask, segments = _of_one_shape(inputs)
         documents = document_ids_of(inputs)
@@ -243,8 +248,7 @@ class AlbertEncoder(tf_keras.layers.Layer):
             kernel = self.embedding_projection.shared_kernel()
             rows, _ = self.embedding_projection.train(rows, kernel)
         outputs = []
-        apply_block = _trace_once(self.blocks, TransformerBlock.train)
-        blocks = self._applied_blocks()
+        apply_block = trace_once(blocks, TransformerBlock.train)
         layers = [layer for b in blocks for layer in (b.attention, b.feed_forward)]
         weights = {layer: layer.shared_weights() for layer in dict.fromkeys(layers)}
         for index, block in enumerate(blocks):
@@ -265,7 +269,9 @@ class AlbertEncoder(tf_keras.layers.Layer):
             "embedding_output": embedded,
         }
 
-    def _infer(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, Any]:
+    def _infer(
+        self, inputs: Mapping[str, tf.Tensor], blocks: Sequence[TransformerBlock]
+    ) -> dict[str, Any]:
         ids, mask, segments = _of_one_shape(inputs)
         documents = document_ids_of(inputs)
         tokens = TokenRows.of(mask, mask_logits(mask, documents))
@@ -274,12 +280,10 @@ class AlbertEncoder(tf_keras.layers.Layer):
         if self.embedding_projection is not None:
             rows = self.embedding_projection.infer(rows)
         outputs = []
-        apply_block = _trace_once(self.blocks, TransformerBlock.infer)
-        attentions = {
-            id(block.attention): block.attention for block in self._applied_blocks()
-        }
+        apply_block = trace_once(blocks, TransformerBlock.infer)
+        attentions = {id(block.attention): block.attention for block in blocks}
         joined = {key: attention.join() for key, attention in attentions.items()}
-        for block in self._applied_blocks():
+        for block in blocks:
             rows = apply_block(block, rows, tokens, joined[id(block.attention)])
             outputs.append(rows)
         return {
@@ -288,9 +292,20 @@ class AlbertEncoder(tf_keras.layers.Layer):
             "embedding_output": tokens.pad(embedded),
         }
 
-    def _applied_blocks(self) -> list[TransformerBlock]:
-        """All blocks in the order in which they are applied."""
-        return [block for layer in self.blocks for block in layer]
+    def _applied_blocks(self, num_layers: int | None) -> list[TransformerBlock]:
+        """The blocks of so many layers, or of all, in the order of their use.
+
+        The layers are spread evenly, so that those of each group become fewer alike.
+        """
+        layers = len(self.blocks)
+        applied = layers if num_layers is None else num_layers
+        if not 1 <= applied <= layers:
+            raise ValueError(
+                f"num_layers must be from 1 to {layers}, the layers of the model. "
+                f"Received {applied}."
+            )
+        chosen = (self.blocks[index * layers // applied] for index in range(applied))
+        return [block for layer in chosen for block in layer]
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments as JSON values."""
@@ -326,31 +341,6 @@ def _outputs(tokens: Rows, outputs: Sequence[tf.Tensor]) -> dict[str, Any]:
 def _call(block: TransformerBlock, *arguments: Any) -> tf.Tensor:
     # Not `TransformerBlock.__call__`, which Keras replaces in graphs of TensorFlow 1.
     return block(*arguments)
-
-
-def _trace_once(
-    layers: Sequence[Sequence[TransformerBlock]],
-    method: Callable[..., tf.Tensor],
-) -> Callable[..., tf.Tensor]:
-    """Makes a function that applies a method of a block, tracing shared blocks once.
-
-    Building the graph of 24 shared layers then takes as long as that of one layer, and
-    steps are as fast, since TensorFlow inlines the calls. A loop in the graph would
-    also spare XLA from compiling each layer, but makes steps slower.
-    """
-    uses = Counter(id(block) for layer in layers for block in layer)
-    traced = {}
-
-    def apply(block: TransformerBlock, *arguments: Any) -> tf.Tensor:
-        if uses[id(block)] == 1 or tf.executing_eagerly():
-            return method(block, *arguments)
-        if id(block) not in traced:
-            traced[id(block)] = tf.function(partial(method, block), autograph=False)
-        # Tensors, since the function is traced again for every Python number.
-        tensors = (tf.constant(a) if isinstance(a, int) else a for a in arguments)
-        return traced[id(block)](*tensors)
-
-    return apply
 
 
 def _shared_blocks(

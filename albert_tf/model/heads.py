@@ -142,6 +142,7 @@ class PretrainingModel(EncoderWithHeads):
         inputs: Mapping[str, tf.Tensor],
         training: bool | None = False,
         dropout_seed: tf.Tensor | None = None,
+        num_layers: int | None = None,
     ) -> dict[str, tf.Tensor]:
         """Computes the logits of a batch of pretraining rows.
 
@@ -151,11 +152,17 @@ class PretrainingModel(EncoderWithHeads):
             of their documents.
           training: True to apply dropout.
           dropout_seed: as in the encoder.
+          num_layers: layers to apply; None: all.
         Returns:
           dict of `masked_lm_logits` float32 [B, P, V] and `sentence_order_logits`
           float32 [B, 2], of packed rows [B, K, 2].
         """
-        encoded = self.encoder(inputs, training=training, dropout_seed=dropout_seed)
+        encoded = self.encoder(
+            inputs,
+            training=training,
+            dropout_seed=dropout_seed,
+            num_layers=num_layers,
+        )
         pooled = encoded["pooled_output"]
         if DOCUMENT_IDS in inputs:
             places = inputs["sentence_order_positions"]

@@ -53,6 +53,7 @@ class Task:
         their pairs to mean what the task learns; None: it does not learn these.
       features: values of a sidecar -> the features that its rows must have; None: not
         checked.
+      can_grow: true if the model's call takes `num_layers`, as that of `AlbertEncoder`.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Task:
     details: Callable[[Arrays], dict[str, Any]] | None = None
     pair_objective: str | None = None
     features: Callable[[Mapping[str, Any]], Features] | None = None
+    can_grow: bool = False
 
 
 def join_rows(parts: Sequence[np.ndarray]) -> np.ndarray:

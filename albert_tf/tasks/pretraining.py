@@ -47,6 +47,7 @@ PRETRAINING = Task(
     best_metric="masked_lm_accuracy",
     pair_objective="sop",
     features=stated_pretraining_features,
+    can_grow=True,
 )
 
 

@@ -39,7 +39,7 @@ from albert_tf.training.job import Job
 # Files with weights, in folders that hold no run.
 _WEIGHTS = ("*.index", "*.safetensors", "saved_model.pb", "pytorch_model.bin")
 # Fields of TrainConfig that decide the weights; the others may change on resuming.
-_ORDER, _PHASES = "row_order", "phases"
+_ORDER, _PHASES, _DEPTHS = "row_order", "phases", "depth_schedule"
 _DECISIVE = ("train_batch_size", "precision", "random_seed", "batching", _ORDER)
 # Values of settings that earlier releases did not have.
 _EARLIER = {
@@ -53,6 +53,7 @@ _EARLIER = {
     "layer_decay": 1.0,
     "head_learning_rate": None,
     "freeze": "",
+    _DEPTHS: "",
 }
 # Values that earlier releases did not store: not compared where they are missing.
 _DIGEST = "training_sha256"
@@ -74,6 +75,7 @@ def run_settings(job: Job, replicas: int) -> dict[str, Any]:
         "replicas": replicas,
         **_phase_settings(job),
         **_masks(job),
+        **({_DEPTHS: job.depth_schedule} if job.depth_schedule else {}),
         **job.settings,
     }
 
@@ -223,6 +225,7 @@ def _identity(job: Job) -> dict[str, Any]:
             identity["max_train_hours"] = job.train_config.max_train_hours
         identity |= {name: train[name] for name in _DECISIVE}
         identity[_PHASES] = phases.to_text(job.phases)
+        identity[_DEPTHS] = job.depth_schedule
         identity["training_rows"] = sum(rows.total_rows for rows in job.train_sets)
         identity |= job.train_rows.tokenizer_settings
         # Rows made from a labeled file also carry a digest of that file's content.

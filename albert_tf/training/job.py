@@ -8,6 +8,7 @@ from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks.base import Task
 from albert_tf.training import model_parts, phases, schedules
+from albert_tf.training.depth import DepthSchedule
 from albert_tf.training.phases import Phase
 
 
@@ -29,6 +30,8 @@ class Job:
       init_checkpoint: weights to start from if the output folder has no checkpoint.
       unshare: allow layers that share weights in `init_checkpoint` to start as copies
         of them.
+      depth_schedule: STEPS:LAYERS,STEPS:LAYERS, the first steps of training and how
+        many layers they apply; the steps after them apply all. Empty: all steps do.
       files: name -> content of files stored next to the weights, so that the folder is
         a complete model: the vocabulary and the task configuration.
       settings: JSON values that `results.json` keeps next to the configurations.
@@ -44,6 +47,7 @@ class Job:
     other_train_rows: Sequence[RecordSet] = ()
     init_checkpoint: str = ""
     unshare: bool = False
+    depth_schedule: str = ""
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -55,6 +59,7 @@ class Job:
             hours = self.train_config.max_train_hours
             schedules.check_budget(self.optimizer_config, hours)
             model_parts.check_layers(self.optimizer_config, self.model_config)
+            self.depths.check(self.model_config, steps, self.task.can_grow)
 
     @property
     def keeps_averages(self) -> bool | None:
@@ -63,6 +68,11 @@ class Job:
         if not self.train_rows or not self.optimizer_config.ema_decay:
             return None
         return self.train_config.use_ema is not False
+
+    @property
+    def depths(self) -> DepthSchedule:
+        """`depth_schedule`, read."""
+        return DepthSchedule.parse(self.depth_schedule)
 
     @property
     def record_sets(self) -> list[RecordSet]:

@@ -6,6 +6,7 @@
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +58,9 @@ class Trainer(orbit.StandardTrainer):
         self._strategy = tf.distribute.get_strategy()
         self._check_batch_size()
         self._loss_scale = create_loss_scale(self._config.precision)
-        self._step_function = TrainStep(
+        self._depths, self._all_layers = job.depths, job.model_config.num_hidden_layers
+        self._make_step = partial(
+            TrainStep,
             job.task,
             model,
             optimizer,
@@ -65,6 +68,9 @@ class Trainer(orbit.StandardTrainer):
             self._config.jit_compile,
             self._loss_scale,
         )
+        # Layers that the steps of the current loop apply; None: all.
+        self._num_layers = self._depths.layers_after(0)
+        self._step_function = self._make_step(self._num_layers)
         self.global_step = optimizer.iterations
         names = [*job.task.losses, "gradient_norm", "skipped"]
         if any(phases.loses_masks(self._sets, phase) for phase in self._phases):
@@ -111,6 +117,7 @@ class Trainer(orbit.StandardTrainer):
         if place != self._place:
             self._place = place
             self._open_data(place)
+        self._set_depth(self._depths.layers_after(int(self.global_step.numpy())))
         for mean in self._means.values():
             mean.reset_state()
         self._input_seconds.assign(0.0)
@@ -122,6 +129,13 @@ class Trainer(orbit.StandardTrainer):
             )
             self._optimizer.time_share.assign(share)
         self._began = (time.monotonic(), int(self.global_step.numpy()))
+
+    def _set_depth(self, num_layers: int | None) -> None:
+        """Makes the graph of the next steps anew if they apply other layers."""
+        if num_layers != self._num_layers:
+            self._num_layers = num_layers
+            self._step_function = self._make_step(num_layers)
+            self._train_loop_fn = None
 
     def _open_data(self, place: phases.Place) -> None:
         """Opens the rows of a phase at the current step."""
@@ -219,6 +233,8 @@ class Trainer(orbit.StandardTrainer):
         means["skipped_steps"] = round(means.pop("skipped") * steps)
         if self._loss_scale:
             means["loss_scale"] = self._loss_scale.value()
+        if self._depths.stages:
+            means["layers"] = self._num_layers or self._all_layers
         return {
             **means,
             "learning_rate": float(rate),

@@ -223,10 +223,11 @@ def _evaluate(job: Job, session: Session, best: BestWeights) -> dict[str, Any]:
 
 def _end_of_loop(step: int, job: Job) -> int:
     """The last step of the next loop: never past a multiple of an interval, nor past
-    the end of a phase."""
+    the end of a phase of rows or of a depth."""
     config = job.train_config
     intervals = (config.save_checkpoints_steps, config.eval_steps)
     ends = [step - step % interval + interval for interval in intervals if interval]
+    ends += [end for end in job.depths.ends if end > step]
     last_step = job.optimizer_config.num_train_steps
     ends += [last_step, phases.end_of(job.all_phases, step)]
     return min(step + config.iterations_per_loop, *ends)

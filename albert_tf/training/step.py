@@ -29,6 +29,7 @@ class TrainStep:
         micro_batches: int = 1,
         jit_compile: bool = False,
         loss_scale: LossScale | None = None,
+        num_layers: int | None = None,
     ):
         """Keeps what a step needs; call it in the strategy's scope.
 
@@ -39,9 +40,11 @@ class TrainStep:
           micro_batches: parts of a replica's batch whose gradients are accumulated.
           jit_compile: compile the computation of the gradients with XLA.
           loss_scale: scale of the loss in float16; None: it is not scaled.
+          num_layers: layers to apply, for a task that can grow; None: all.
         """
         self._task, self._model, self._optimizer = task, model, optimizer
         self._micro_batches, self._loss_scale = micro_batches, loss_scale
+        self._depth = {} if num_layers is None else {"num_layers": num_layers}
         # XLA compiles the local gradients; the reduction over replicas stays outside.
         self._local_gradients = (
             tf.function(self._accumulate, jit_compile=True, autograph=False)
@@ -129,7 +132,9 @@ class TrainStep:
         sums of each loss."""
         variables = self._optimizer.trained_variables
         with tf.GradientTape() as tape:
-            outputs = self._model(batch, training=True, dropout_seed=seed)
+            outputs = self._model(
+                batch, training=True, dropout_seed=seed, **self._depth
+            )
             sums = {
                 name: tf.reduce_sum(loss.values(outputs, batch) * loss.weights(batch))
                 for name, loss in self._task.losses.items()

@@ -145,6 +145,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "layer_decay",
         "classifier_dropout",
         "sentence_order_loss",
+        "depth_schedule",
         "poly_power",
         "start_warmup_step",
         "early_stopping",

@@ -1,6 +1,7 @@
 """The encoder and the pretraining model against the original's numbers."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.tasks import losses as tasks_losses
 from helpers.references import REFERENCES, Case
 from helpers.tiny import tiny_config
+
+INPUTS = ("input_ids", "segment_ids", "input_mask")
 
 
 @pytest.fixture(scope="module", params=REFERENCES)
@@ -131,6 +134,48 @@ def tiny_batch(batch=2, length=7):
         "input_mask": tf.ones([batch, length], tf.int32),
         "segment_ids": tf.constant(rng.integers(0, 2, (batch, length)), tf.int32),
     }
+
+
+@pytest.mark.parametrize(
+    ("layers", "groups"),
+    [(1, {}), (5, {}), (2, {"ffn_groups": 2})],
+    ids=str,
+)
+def test_fewer_layers_are_a_model_of_that_depth(layers, groups):
+    """In all three forms, with the groups of that model; all layers are the default."""
+    config = tiny_config(num_hidden_layers=6, hidden_dropout_prob=0.3, **groups)
+    deep = AlbertEncoder(config, seed=5)
+    shallow = AlbertEncoder(config.replace(num_hidden_layers=layers), seed=5)
+    batch = {
+        "input_ids": tf.constant([[5, 7, 9, 0], [6, 8, 0, 0]]),
+        "segment_ids": tf.constant([[0, 0, 1, 0], [0, 1, 0, 0]]),
+        "input_mask": tf.constant([[1, 1, 1, 0], [1, 1, 0, 0]]),
+    }
+    seed = tf.constant([3, 4])
+    for options in ({"training": True, "dropout_seed": seed}, {}):
+        for compiled in (False, True):
+            found, expected, whole = (
+                tf.function(partial(model, **options, **depth), jit_compile=compiled)(
+                    batch
+                )
+                for model, depth in (
+                    (deep, {"num_layers": layers}),
+                    (shallow, {}),
+                    (deep, {}),
+                )
+            )
+            assert len(found["encoder_outputs"]) == layers
+            for name in ("sequence_output", "pooled_output"):
+                np.testing.assert_array_equal(found[name], expected[name])
+                assert not np.array_equal(whole[name], found[name])
+
+
+@pytest.mark.parametrize("layers", [0, 5])
+def test_other_numbers_of_layers_are_refused(layers):
+    encoder = AlbertEncoder(tiny_config(), seed=1)
+    batch = {name: tf.ones([1, 3], tf.int32) for name in INPUTS}
+    with pytest.raises(ValueError, match=f"from 1 to 4, .* Received {layers}"):
+        encoder(batch, num_layers=layers)
 
 
 def test_padding_does_not_change_what_stands_before_it():

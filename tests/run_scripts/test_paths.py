@@ -20,7 +20,7 @@ HELPED = sorted(
 NOT_PATHS = {
     *("batch_sizes", "clients", "config_override", "extra_symbol", "gcp_project"),
     *("inputs", "label_column", "language", "model_name", "peers", "precisions"),
-    *("cores", "freeze", "phases", "question", "scheduler"),
+    *("cores", "depth_schedule", "freeze", "phases", "question", "scheduler"),
     *("rematerializations", "select_by", "server", "shard_range", "signature"),
     *("text_column", "text_pair_column", "topology", "tpu", "tpu_zone"),
 }

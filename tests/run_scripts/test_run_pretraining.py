@@ -16,7 +16,8 @@ def test_flags_choose_the_schedule(tmp_path, monkeypatch):
     train += ["--num_warmup_steps=7"]
     wsd = [*train, "--lr_schedule=wsd"]
     succeed(*train, cwd=tmp_path)
-    succeed(*wsd, "--num_decay_steps=13", cwd=tmp_path)
+    succeed(*wsd, "--num_decay_steps=13", "--depth_schedule=7:1,2:3", cwd=tmp_path)
+    assert [job.depth_schedule for job in jobs] == ["", "7:1,2:3"]
     found = [job.optimizer_config for job in jobs]
     assert [one.lr_schedule for one in found] == ["polynomial", "wsd"]
     assert [one.num_decay_steps for one in found] == [0, 13]
@@ -26,6 +27,8 @@ def test_flags_choose_the_schedule(tmp_path, monkeypatch):
     assert_one_line(done, 1, "num_decay_steps must be above 0 for lr_schedule=wsd")
     done = run_script(*train, "--lr_schedule=cosine", "--poly_power=2", cwd=tmp_path)
     assert_one_line(done, 1, "poly_power is for lr_schedule=polynomial alone")
+    done = run_script(*train, "--depth_schedule=20:3", cwd=tmp_path)
+    assert_one_line(done, 1, "depth_schedule: its steps, 20, must be below num_train_s")
     assert len(jobs) == 2
 
 

@@ -74,6 +74,18 @@ def test_a_run_of_an_earlier_release_had_a_polynomial_decay(rows, tmp_path):
             identity.check_job(make_job(rows, tmp_path, **changes))
 
 
+def test_a_run_of_an_earlier_release_applied_all_layers(rows, tmp_path):
+    stored_run(make_job(rows, tmp_path), tmp_path)
+    file = tmp_path / identity.SETTINGS_FILE
+    settings = read_json(file)
+    assert settings.pop("depth_schedule") == ""
+    write_json(file, settings)
+    identity.check_job(make_job(rows, tmp_path))
+    job = make_job(rows, tmp_path, depth_schedule="3:2")
+    with pytest.raises(ValueError, match="depth_schedule=, but depth_schedule=3:2 is"):
+        identity.check_job(job)
+
+
 def wsd(steps, decay):
     return {"lr_schedule": "wsd", "steps": steps, "num_decay_steps": decay}
 
