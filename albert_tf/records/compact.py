@@ -10,7 +10,7 @@ about the vocabulary (`CompactFormat`).
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ class CompactFormat:
         Raises:
           ValueError: a value is missing or impossible.
         """
-        values = {}
+        values: dict[str, Any] = {}
         for name in ("max_seq_length", "vocab_size", *SPECIAL_TOKENS):
             values[name] = metadata.get(name)
             if type(values[name]) is not int or values[name] < 0:
@@ -89,7 +89,7 @@ class CompactFormat:
         ranges = metadata.get("ordinary_ids")
         if not _are_ranges(ranges, size):
             raise _wrong(path, "ordinary_ids", ranges)
-        edges = tuple((first, end) for first, end in ranges)
+        edges = tuple((first, end) for first, end in ranges or ())
         return cls(pair_objective=objective, ordinary_ranges=edges, **values)
 
 
@@ -153,7 +153,7 @@ def pack_compact(
 
 
 def unpack_compact(
-    tokens: Sequence[bytes], word_starts: Sequence[bytes], size: int
+    tokens: Iterable[bytes], word_starts: Iterable[bytes], size: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Returns the ids, int64, and word starts, bool, of some rows; one array a row.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.records.compact import CompactFormat
-from albert_tf.records.draws_tf import draw_each, draw_range
+from albert_tf.records.draws_tf import draw_each, draw_range, round_up
 from albert_tf.records.lanes import Share
 from albert_tf.records.masking_config import ReadTimeMasks
 from albert_tf.records.masking_tf import masked_rows
@@ -14,9 +14,11 @@ from albert_tf.records.ngrams_tf import draws_layout
 from albert_tf.records.sidecar import RecordSet
 
 # Rows that are masked together, at least: an operation's own cost is shared by them.
-_ROWS_PER_BLOCK = 512
-# Purposes of random numbers, a part of their seed.
+_ROWS_PER_BLOCK = 1024
+# Purposes of random numbers, a part of their seed; `_MORE` is added for those that few
+# rows need.
 _TRAINING, _EVALUATION = range(2)
+_MORE = 2
 
 
 class _Masking(NamedTuple):
@@ -42,10 +44,30 @@ class _Masking(NamedTuple):
         return self.masks.random_seed, purpose
 
     def mask(
-        self, rows: tf.Tensor, draws: tf.Tensor, rates: tf.Tensor
+        self,
+        purpose: int,
+        rows: tf.Tensor,
+        places: tf.Tensor,
+        draws: tf.Tensor,
+        rates: tf.Tensor,
     ) -> dict[str, tf.Tensor]:
-        masking = self.masks.masking
-        return masked_rows(rows, draws, rates, self.rows_format, masking, self.length)
+        """Masks rows; `places`, int64 [R], and the purpose decide further draws."""
+        seed = self.seed(purpose + _MORE)
+        count = round_up(2 * self.length)
+
+        def draw_more(chosen: tf.Tensor) -> tf.Tensor:
+            numbers = draw_each(seed, tf.gather(places, chosen), count)
+            return numbers[:, : 2 * self.length]
+
+        return masked_rows(
+            rows,
+            draws,
+            draw_more,
+            rates,
+            self.rows_format,
+            self.masks.masking,
+            self.length,
+        )
 
 
 def training_batches(
@@ -82,19 +104,22 @@ def training_batches(
         seed = masking.seed(_TRAINING)
         draws = draw_range(seed, place, size, masking.numbers_of_row)
         rate = masking.masks.rate(tf.cast(step, tf.float64))
-        return rows, draws, tf.fill([size], rate)
+        rows = tf.ensure_shape(rows, [size])
+        return (
+            rows,
+            place + tf.range(size, dtype=tf.int64),
+            draws,
+            tf.fill([size], rate),
+        )
 
     def mask(*block: tf.Tensor) -> Mapping[str, tf.Tensor]:
-        rows, draws, rates = (
-            tf.reshape(part, [batches * size, *part.shape[2:]]) for part in block
-        )
+        parts = [tf.reshape(part, [batches * size, *part.shape[2:]]) for part in block]
         return {
             name: tf.reshape(value, [batches, size, *value.shape[1:]])
-            for name, value in masking.mask(rows, draws, rates).items()
+            for name, value in masking.mask(_TRAINING, *parts).items()
         }
 
-    rows = rows.map(lambda part: tf.ensure_shape(part, [size])).enumerate().map(draw)
-    blocks = rows.batch(batches, drop_remainder=True)
+    blocks = rows.enumerate().map(draw).batch(batches, drop_remainder=True)
     return blocks.map(mask, tf.data.AUTOTUNE).unbatch()
 
 
@@ -118,6 +143,13 @@ def evaluation_batches(rows: tf.data.Dataset, record_set: RecordSet) -> tf.data.
         seed = masking.seed(_EVALUATION)
         draws = draw_each(seed, numbers, masking.numbers_of_row)
         rates = tf.fill(tf.shape(rows), rate)
-        return {**masking.mask(rows, draws, rates), "row_weight": weights}
+        masked = masking.mask(_EVALUATION, rows, numbers, draws, rates)
+        # A TPU needs to know all sizes.
+        size = rows.shape[0]
+        masked = {
+            name: tf.ensure_shape(value, [size, *value.shape[1:]])
+            for name, value in masked.items()
+        }
+        return {**masked, "row_weight": weights}
 
     return rows.map(mask, tf.data.AUTOTUNE)

@@ -12,6 +12,7 @@ from albert_tf.records.compact_tf import PackedRows, pack_text, parse_text
 from albert_tf.records.masking_config import MaskingConfig
 from albert_tf.records.ngrams_tf import (
     DrawsLayout,
+    MoreDraws,
     choose_ngrams,
     draws_layout,
     find_words,
@@ -21,6 +22,7 @@ from albert_tf.records.ngrams_tf import (
 def masked_rows(
     serialized: tf.Tensor,
     draws: tf.Tensor,
+    draw_more: MoreDraws,
     rates: tf.Tensor,
     rows_format: CompactFormat,
     masking: MaskingConfig,
@@ -31,6 +33,7 @@ def masked_rows(
     Args:
       serialized: string [R].
       draws: float32 [R, K] in [0, 1), as `ngrams_tf.draws_layout` says.
+      draw_more: numbers for rows that need more of them, which few do.
       rates: float64 [R], share of each row's tokens to mask.
       rows_format: what the sidecar says.
       masking: how to mask; its rate is not used.
@@ -53,7 +56,7 @@ def masked_rows(
     wanted = tf.round(tf.cast(packed.last + 1, tf.float64) * rates)
     most = masking.max_predictions_per_seq
     budget = tf.clip_by_value(tf.cast(wanted, tf.int32), 1, most)
-    places, counts = _choose_tokens(packed, budget, draws, layout, masking)
+    places, counts = _choose_tokens(packed, budget, draws, layout, draw_more, masking)
     columns = tf.range(rows_format.max_seq_length)
     is_real = columns <= packed.last[:, None]
     in_second = is_real & (columns > packed.separator[:, None])
@@ -72,6 +75,7 @@ def _choose_tokens(
     budget: tf.Tensor,
     draws: tf.Tensor,
     layout: DrawsLayout,
+    draw_more: MoreDraws,
     masking: MaskingConfig,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Chooses tokens so that every row has one; as `choose_ngrams`.
@@ -80,7 +84,8 @@ def _choose_tokens(
     each token of that row counts as a word: a row without a prediction would teach
     nothing.
     """
-    columns = tf.range(packed.input_ids.shape[1])
+    size = packed.input_ids.shape[1]
+    columns = tf.range(size)
 
     def text_tokens() -> tf.Tensor:
         is_text = (columns > 0) & (columns < packed.last[:, None])
@@ -88,7 +93,7 @@ def _choose_tokens(
 
     def choose(starts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         words = find_words(packed, starts, masking.ngram)
-        return choose_ngrams(words, budget, draws, layout, masking)
+        return choose_ngrams(words, budget, draws, layout, draw_more, masking, size)
 
     if not masking.do_whole_word_mask:
         return choose(text_tokens())

@@ -14,6 +14,7 @@ done then goes on with its other words, sorted by a number of each.
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,11 @@ _FAR = 1 << 30
 _SEEN, _CHOSEN = 1, 2
 
 
+# Numbers in [0, 1) of some rows, by their places in the block, int32 [U]; float32
+# [U, 2 S]: the order of all words, and the sizes of the n-grams that begin there.
+MoreDraws = Callable[[tf.Tensor], tf.Tensor]
+
+
 class DrawsLayout(NamedTuple):
     """The places of a row's random numbers, by their use.
 
@@ -37,7 +43,6 @@ class DrawsLayout(NamedTuple):
       order: the one of the two segments.
       words, sizes: words that are drawn with repetition, and the number of words of the
         n-gram that begins at each.
-      keys, key_sizes: S each; order of all words, and the sizes of their n-grams.
       kinds, tokens: P each; replacements of masked tokens, and random tokens.
       total: K, a multiple of 4.
     """
@@ -45,8 +50,6 @@ class DrawsLayout(NamedTuple):
     order: int
     words: slice
     sizes: slice
-    keys: slice
-    key_sizes: slice
     kinds: slice
     tokens: slice
     total: int
@@ -60,15 +63,16 @@ def draws_layout(max_seq_length: int, masking: MaskingConfig) -> DrawsLayout:
       masking: how to mask; its rate is not used.
     """
     length, most = max_seq_length, masking.max_predictions_per_seq
-    # Different words that hardly any row needs more of, and the draws that give them.
+    # Different words that few rows need more of, and the draws that give them.
     size = np.arange(1, masking.ngram + 1) @ masking.ngram_probabilities()
-    words = 8.0 + 4.0 * most**0.5 + 1.25 / size * most
+    words = 4.0 + 2.0 * most**0.5 + most / size
     share = min(words / length, 0.9)
     rounds = math.ceil(-length * math.log(1.0 - share))
-    counts = (rounds, rounds, length, length, most, most)
+    counts = (rounds, rounds, most, most)
     edges = [*itertools.accumulate(counts, initial=1)]
     parts = [slice(*edge) for edge in itertools.pairwise(edges)]
-    return DrawsLayout(0, *parts, round_up(edges[-1]))
+    words_part, sizes, kinds, tokens = parts
+    return DrawsLayout(0, words_part, sizes, kinds, tokens, round_up(edges[-1]))
 
 
 class Words(NamedTuple):
@@ -109,7 +113,9 @@ def choose_ngrams(
     budget: tf.Tensor,
     draws: tf.Tensor,
     layout: DrawsLayout,
+    draw_more: MoreDraws,
     masking: MaskingConfig,
+    size: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Picks disjoint n-grams of whole words until each row's budget is used up.
 
@@ -118,7 +124,9 @@ def choose_ngrams(
       budget: int32 [R], upper bound on chosen tokens of a row.
       draws: float32 [R, K] in [0, 1).
       layout: the places of its numbers.
+      draw_more: numbers for rows that need more words.
       masking: how to mask.
+      size: S, places of a row.
     Returns:
       (places, count): int32 [M], the places of the chosen tokens, rising; int32 [R],
       the chosen tokens of each row.
@@ -131,10 +139,9 @@ def choose_ngrams(
     rows = tf.cast(tf.where(left > 0)[:, 0], tf.int32)
     left, state = tf.cond(
         _has_unseen(words, rows, state),
-        lambda: _take_rest(words, rows, draws, layout, left, state, masking),
+        lambda: _take_rest(words, rows, draw_more(rows), left, state, masking),
         lambda: (left, state),
     )
-    size = layout.keys.stop - layout.keys.start
     return _chosen_places(words, state, size), budget - left
 
 
@@ -148,19 +155,24 @@ def _has_unseen(words: Words, rows: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
 def _take_rest(
     words: Words,
     rows: tf.Tensor,
-    draws: tf.Tensor,
-    layout: DrawsLayout,
+    numbers: tf.Tensor,
     left: tf.Tensor,
     state: tf.Tensor,
     masking: MaskingConfig,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Goes on in some rows, int32 [U], with all words in the order of their keys."""
+    """Goes on in some rows with all their words, in the order of a number of each.
+
+    Args:
+      words: N words of R rows.
+      rows: int32 [U].
+      numbers: float32 [U, 2 S], of `MoreDraws`.
+      left, state, masking: as for `_take`, of all rows.
+    """
     own = Words(words.begin, *(tf.gather(values, rows) for values in words[1:]))
-    numbers = tf.gather(draws, rows)
-    is_word = tf.range(layout.keys.stop - layout.keys.start) < own.count[:, None]
-    keys = tf.where(is_word, numbers[:, layout.keys], 2.0)
-    order = tf.argsort(keys, stable=True)
-    sizes = tf.gather(numbers[:, layout.key_sizes], order, batch_dims=1)
+    keys, sizes = tf.split(numbers, 2, axis=1)
+    is_word = tf.range(tf.shape(keys)[1]) < own.count[:, None]
+    order = tf.argsort(tf.where(is_word, keys, 2.0), stable=True)
+    sizes = tf.gather(sizes, order, batch_dims=1)
     # In the places behind the last word nothing is drawn.
     sizes = tf.where(is_word, sizes, -1.0)
     order = tf.where(is_word, order, 0)

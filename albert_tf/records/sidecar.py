@@ -251,14 +251,6 @@ class RecordSet:
         """True if rows differ in length."""
         return any(feature.varies for feature in self.features.values())
 
-    def check_metadata(self, expected: Mapping[str, Any]) -> None:
-        """Checks values in which all files agree, as `read_record_set` does.
-
-        Raises:
-          ValueError: one differs from `expected`.
-        """
-        _check_expected(self.paths[0], self.metadata, expected)
-
     @property
     def compact_format(self) -> CompactFormat | None:
         """The format of rows that are stored without masks; None: of others."""
@@ -321,7 +313,7 @@ def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> Record
     sidecars, offsets = zip(*map(_read_sidecar, paths), strict=True)
     first = sidecars[0]
     for path, sidecar in zip(paths, sidecars, strict=True):
-        _check_expected(path, sidecar, expected)
+        check_expected(path, sidecar, expected)
         for key in (*_ALIKE, "max_seq_length") if is_compact(sidecar) else _ALIKE:
             if sidecar.get(key) != first.get(key):
                 raise ValueError(
@@ -343,7 +335,7 @@ def read_record_set(paths: Sequence[str], expected: Mapping[str, Any]) -> Record
     )
 
 
-def _check_expected(
+def check_expected(
     path: str, metadata: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> None:
     """Raises ValueError if a sidecar differs from what is expected."""

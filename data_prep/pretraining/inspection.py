@@ -100,7 +100,7 @@ def _describe_compact(
 ) -> str:
     """Formats a row without masks: lengths, label, and both segments as stored."""
     (ids,), (starts,) = unpack_compact(
-        [row["tokens"]], [row["word_starts"]], metadata["token_bytes"]
+        [bytes(row["tokens"])], [bytes(row["word_starts"])], metadata["token_bytes"]
     )
     tokens, split = [name(token) for token in ids.tolist()], int(row["segment_split"])
     label = "order drawn by training"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from albert_tf.records.masking_config import MaskingConfig, ReadTimeMasks
-from albert_tf.records.sidecar import RecordSet
+from albert_tf.records.sidecar import RecordSet, check_expected
 from flags import common_flags, fields
 
 FLAGS = flags.FLAGS
@@ -59,7 +59,8 @@ def _refuse_flags(rows: RecordSet) -> None:
                 f"--{name} is for rows without masks, but those of {rows.paths[0]} are "
                 "stored with masks: leave it out, or make rows with --masking=none."
             )
-    rows.check_metadata({"max_predictions_per_seq": _given_predictions() or None})
+    expected = {"max_predictions_per_seq": _given_predictions() or None}
+    check_expected(rows.paths[0], rows.metadata, expected)
 
 
 def _with_masks(rows: RecordSet) -> RecordSet:

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.records import batches, lanes, masked_batches_tf
+from albert_tf.records.features import pretraining_features
 from albert_tf.records.masking_config import ReadTimeMasks
 from albert_tf.records.sidecar import read_record_set
 from helpers import compact_rows
@@ -127,6 +128,21 @@ def test_evaluation_masks_each_row_always_alike(rows):
     sample = np.array([3, 40, 41, 50, 59])
     part = by_row(evaluation(rows, 4, sample=sample))
     assert len(part) == 5 and part.items() <= whole.items()
+
+
+def test_batches_have_fixed_shapes_under_the_names_of_static_rows(rows):
+    expected = {
+        name: (SIZE // 2, *feature.shape)
+        for name, feature in pretraining_features(LENGTH, 14).items()
+    }
+    del expected["token_boundary"]
+    [context] = contexts(1, 2)
+    stream = batches.training_batches(rows, SIZE, 5, 0, context)
+    found = {name: tuple(spec.shape) for name, spec in stream.element_spec.items()}
+    assert found == expected
+    stream = batches.evaluation_batches(rows, SIZE, context)
+    found = {name: tuple(spec.shape) for name, spec in stream.element_spec.items()}
+    assert found == {**expected, "row_weight": (SIZE // 2,)}
 
 
 def test_rows_without_masks_are_not_read_as_they_are(rows):

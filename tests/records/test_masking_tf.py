@@ -20,10 +20,14 @@ def mask(
     text, config=CONFIG, seed=0, length=LENGTH, objective="sop", labels=None, cut_to=0
 ):
     rows = compact_rows.serialized(compact_rows.columns(*text, labels))
-    numbers = draws_layout(cut_to or length, config).total
+    zero = tf.constant(0, tf.int64)
+    columns = cut_to or length
+    more = draw_range((seed, 1), zero, len(rows), 4 * columns)
+    numbers = draws_layout(columns, config).total
     made = masked_rows(
         tf.constant(rows),
-        draw_range((seed, 0), tf.constant(0, tf.int64), len(rows), numbers),
+        draw_range((seed, 0), zero, len(rows), numbers),
+        lambda chosen: tf.gather(more[:, : 2 * columns], chosen),
         tf.fill([len(rows)], tf.constant(config.masked_lm_prob, tf.float64)),
         compact_rows.rows_format(length, objective),
         config,

@@ -11,7 +11,7 @@ from helpers import compact_rows
 from helpers.compact_rows import CLS, LAST, MASK, PAD, SEP
 
 
-def walk(tokens, starts, split, draws, rate, length, config):
+def walk(tokens, starts, split, draws, more, rate, length, config):
     """One row by plain loops: (masked ids, columns of the masked tokens, swapped)."""
     layout = draws_layout(length, config)
     swapped = draws[layout.order] < 0.5
@@ -32,8 +32,8 @@ def walk(tokens, starts, split, draws, rate, length, config):
     count = len(words)
     repeated = (draws[layout.words] * np.float32(count)).astype(int)
     visits = [*zip(repeated.tolist(), draws[layout.sizes], strict=True)]
-    order = np.argsort(draws[layout.keys][:count], kind="stable").tolist()
-    visits += [(word, draws[layout.key_sizes][word]) for word in order]
+    order = np.argsort(more[:count], kind="stable").tolist()
+    visits += [(word, more[length + word]) for word in order]
     seen, chosen = set(), set()
     for word, number in visits:
         if not budget or word in seen:
@@ -77,9 +77,11 @@ def test_masks_are_those_of_a_plain_walk(length, rate, changes):
     config = MaskingConfig(**changes)
     layout = draws_layout(length, config)
     draws = rng.random((150, layout.total), np.float32)
+    more = rng.random((150, 2 * length), np.float32)
     made = masked_rows(
         tf.constant(compact_rows.serialized(compact_rows.columns(*text))),
         tf.constant(draws),
+        lambda rows: tf.gather(more, rows),
         tf.fill([150], tf.constant(rate, tf.float64)),
         compact_rows.rows_format(length),
         config,
@@ -94,6 +96,7 @@ def test_masks_are_those_of_a_plain_walk(length, rate, changes):
             starts[begin:end],
             split - begin,
             draws[index],
+            more[index],
             rate,
             length,
             config,
