@@ -8,7 +8,7 @@ r"""Pretrains ALBERT on records, resumes, and evaluates.
 from absl import flags
 
 from albert_tf.storage import as_path, comparable
-from flags import common_flags, device_flags, mask_flags, phase_flags
+from flags import common_flags, device_flags, mask_flags, optimizer_flags, phase_flags
 
 FLAGS = flags.FLAGS
 
@@ -44,7 +44,7 @@ def main():
                 raise ValueError(
                     f"{path} is trained on: name other rows as --eval_input_file."
                 )
-    optimizer_config = common_flags.optimizer_config(**phase_flags.train_steps())
+    optimizer_config = optimizer_flags.config(**phase_flags.train_steps())
     train_config = common_flags.train_config()
     phases = phase_flags.phases()
 
@@ -104,6 +104,6 @@ if __name__ == "__main__":
     common_flags.define_max_seq_length_flag()
     mask_flags.define_mask_flags()
     common_flags.define_run_flags()
-    common_flags.define_optimizer_flags()
+    optimizer_flags.define()
     phase_flags.define()
     common_flags.run(main)

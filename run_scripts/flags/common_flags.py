@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import flags
 
-from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
+from albert_tf.config import AlbertConfig, TrainConfig
 from albert_tf.records.file_names import expand_paths
 from albert_tf.records.masking_config import MaskingConfig
 from albert_tf.records.sidecar import RecordSet, read_record_set
@@ -363,44 +363,9 @@ def define_random_seed_flag(use: str) -> None:
     flags.DEFINE_integer("random_seed", TrainConfig.random_seed, use)
 
 
-def define_optimizer_flags(**defaults: Any) -> None:
-    """Defines the optimizer and its schedule.
-
-    Args:
-      **defaults: by flag name, in place of those of `OptimizerConfig`.
-    """
-    fields.define(
-        OptimizerConfig,
-        "optimizer",
-        "learning_rate",
-        "lr_schedule",
-        "poly_power",
-        "num_train_steps",
-        "num_warmup_steps",
-        "start_warmup_step",
-        "num_decay_steps",
-        "lr_schedule_by",
-        "ema_decay",
-        "layer_decay",
-        "head_learning_rate",
-        "freeze",
-        **defaults,
-    )
-
-
 def define_use_ema_flag() -> None:
     """Defines `--use_ema` alone."""
     fields.define(TrainConfig, "use_ema")
-
-
-def define_optimizer_choice_flag(default: str) -> None:
-    """Defines `--optimizer` alone."""
-    fields.define(OptimizerConfig, "optimizer", optimizer=default)
-
-
-def optimizer_config(**values: Any) -> OptimizerConfig:
-    """Returns what `define_optimizer_flags` describes; `values` replace flags."""
-    return fields.read(OptimizerConfig, **values)
 
 
 def train_config() -> TrainConfig:

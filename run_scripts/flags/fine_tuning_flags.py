@@ -17,7 +17,7 @@ from albert_tf.storage import AnyPath, as_path
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.fine_tuning_config import OPTIMIZER, TRAIN, FineTuningConfig
 from data_prep.fine_tuning.datasets import MAX_SEQ_LENGTH, TaskData
-from flags import common_flags, device_flags, fields
+from flags import common_flags, device_flags, fields, optimizer_flags
 
 if TYPE_CHECKING:
     from albert_tf.checkpoints.model_dir import ModelDir, VocabularyFile
@@ -52,7 +52,7 @@ def define_fine_tuning_flags(**changes: Any) -> None:
     common_flags.define_max_seq_length_flag(
         defaults.get("max_seq_length", MAX_SEQ_LENGTH)
     )
-    common_flags.define_optimizer_flags(**defaults)
+    optimizer_flags.define(**defaults)
     options = ("num_runs", "num_train_epochs", "warmup_proportion")
     fields.define(FineTuningConfig, *options, "classifier_dropout", **defaults)
     flags.DEFINE_alias("train_step", "num_train_steps")
@@ -124,7 +124,7 @@ def _check_flags() -> None:
         raise flags.Error("Nothing to do: pass --do_train, --do_eval or --do_predict.")
     try:
         fields.read(FineTuningConfig)
-        common_flags.optimizer_config()
+        optimizer_flags.config()
     except ValueError as error:
         raise flags.Error(str(error)) from None
     if FLAGS.early_stopping and not FLAGS.do_eval:

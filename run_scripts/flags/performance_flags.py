@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from albert_tf.config import TrainConfig
-from flags import common_flags, data_flags, fields
+from flags import common_flags, data_flags, fields, optimizer_flags
 
 FLAGS = flags.FLAGS
 
@@ -40,7 +40,7 @@ def define_preflight_flags() -> None:
     common_flags.define_max_seq_length_flag(512)
     common_flags.define_max_predictions_flag()
     common_flags.define_step_flags(precision="bfloat16")
-    common_flags.define_optimizer_choice_flag("lamb")
+    optimizer_flags.define_choice("lamb")
 
 
 def define_train_benchmark_flags() -> None:
@@ -88,7 +88,7 @@ def define_training_benchmark_flags(
 def _define_row_flags() -> None:
     common_flags.define_max_seq_length_flag(128)
     common_flags.define_max_predictions_flag()
-    common_flags.define_optimizer_choice_flag("lamb")
+    optimizer_flags.define_choice("lamb")
 
 
 def define_input_benchmark_flags() -> None:
