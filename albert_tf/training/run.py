@@ -182,7 +182,7 @@ def _train(
     if session.step == 0:
         session.save()
     with signals:
-        if _ends_by_time(job):
+        if session.step:
             # A run whose time is used up makes no step more.
             status = _vote_to_stop(job, strategy, session, signals)
             last_step = session.step if status == RunStatus.FINISHED else last_step

@@ -334,6 +334,9 @@ def test_training_stops_when_its_hours_are_over(tmp_path, rows):
     results = training_run.run(job, one_device())
     assert (results["status"], results["global_step"]) == ("out of time", 4)
     assert (tmp_path / "model.ckpt-4.index").is_file()
+    # The same command again makes no step more.
+    again = training_run.run(job, one_device())
+    assert (again["status"], again["global_step"]) == ("out of time", 4)
 
 
 def test_the_best_checkpoint_is_kept_and_is_what_its_run_stands_for(
