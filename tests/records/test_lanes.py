@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from albert_tf.records import batches, lanes
 from albert_tf.records.lanes import Rounds, Share
+from albert_tf.records.row_index import open_index
 from helpers.numbered import (
     change_sidecar,
     contexts,
@@ -141,6 +142,25 @@ def test_evaluation_has_every_row_once_whatever_the_workers(case, most, tmp_path
     ]
     for found, whole in zip(zip(*parts, strict=True), (numbers, weights), strict=True):
         np.testing.assert_array_equal(together(found, per_worker), whole)
+
+
+@pytest.mark.parametrize("in_memory", [0, 10_000])
+@pytest.mark.parametrize(("case", "most"), [(CASES[0], None), (CASES[1], 37)])
+def test_evaluation_knows_the_numbers_of_its_rows(
+    case, most, in_memory, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(lanes, "_ROWS_IN_MEMORY", in_memory)
+    files, size, workers, per_worker = case
+    rows = numbered_set(tmp_path, files)
+    sample = most and np.sort(np.random.default_rng(1).permutation(sum(files))[:most])
+    share = Share.of_worker(size, contexts(workers, per_worker)[-1])
+    found = list(lanes.evaluation_rows(open_index(rows), share, sample))
+    for serialized, weights, numbers in found:
+        spec = {"number": tf.io.FixedLenFeature([], tf.int64)}
+        read = tf.io.parse_example(serialized, spec)["number"].numpy()
+        assert np.array_equal(read[weights > 0], numbers[weights > 0])
+        assert not numbers[weights == 0].numpy().any()
+    assert sum(tf.reduce_sum(weights) for _, weights, _ in found) > 0
 
 
 def test_a_small_set_is_evaluated_in_file_order(rows, monkeypatch):
