@@ -119,10 +119,10 @@ def config_to_dict(config: AlbertConfig, model_class: str) -> dict[str, Any]:
     for key in ("attention_groups", "ffn_groups", "project_embeddings"):
         values.pop(key, None)
     kind, prefix = (BERT, "Bert") if is_bert(config) else (ALBERT, "Albert")
+    dropout = {"classifier_dropout_prob": 0.1}
     if kind == BERT:
         values = {key: v for key, v in values.items() if key not in _OF_ALBERT}
-    else:
-        values["classifier_dropout_prob"] = 0.1
+        dropout = {}
     activations = {here: there for there, here in reversed(_ACTIVATIONS.items())}
     return {
         "architectures": [prefix + model_class],
@@ -130,5 +130,6 @@ def config_to_dict(config: AlbertConfig, model_class: str) -> dict[str, Any]:
         **values,
         **_FIXED,
         "hidden_act": activations[config.hidden_act],
+        **dropout,
         "torch_dtype": "float32",
     }

@@ -29,7 +29,7 @@ INDEX = "index"
 TOKENIZER_KEYS = ("vocabulary_sha256", "vocab_size", "lower_case", "strip_accents")
 # and the two segments of a pretraining row: "sop", "nsp" or "none".
 PAIR_OBJECTIVE = "pair_objective"
-_ALIKE = ("features", *TOKENIZER_KEYS, PAIR_OBJECTIVE, MAX_DOCUMENTS, *FORMAT_KEYS)
+_ALIKE = (*FORMAT_KEYS, "features", *TOKENIZER_KEYS, PAIR_OBJECTIVE, MAX_DOCUMENTS)
 SIDECAR_SUFFIX = ".json"
 # Types of the values that code relies on; counts are whole numbers.
 _COUNTS = (
