@@ -9,7 +9,7 @@ ruff check .
 mypy
 # A module stays in one process, so that its tests share what they trained. TensorFlow
 # keeps memory for each model that was trained in a process, several gigabytes in the
-# end: the tests that train most have processes of their own.
+# end: the packages of tests that train most have processes of their own.
 run() {
   python -m pytest --numprocesses=2 --dist=loadscope "$@"
 }
@@ -19,5 +19,6 @@ if [[ $# -gt 0 && $1 != --durations=* ]]; then
 fi
 status=0
 run "$@" --ignore=tests/training --ignore=tests/run_scripts tests || status=$?
-run "$@" tests/training tests/run_scripts || status=$?
+run "$@" tests/training || status=$?
+run "$@" tests/run_scripts || status=$?
 exit "$status"
