@@ -88,7 +88,7 @@ def test_bytes_do_not_depend_on_processes_and_the_sidecar_says_all(documents, tm
     with pytest.raises(ValueError, match="made with max_predictions_per_seq=None"):
         make(documents, with_masks, tmp_path / "one")
     other, _ = make(documents, with_masks, tmp_path / "static", workers=1)
-    with pytest.raises(ValueError, match="differ in features"):
+    with pytest.raises(ValueError, match="differ in masking"):
         read_record_set([one[0], other[0]], {})
     sizes = [
         sum(read_metadata(path)["bytes"] for path in paths) for paths in (one, other)
