@@ -4,15 +4,12 @@ r"""Answers questions on a text, at the terminal, with a model of `run_squad.py`
         --question="Who wrote it?" --question="When?"
 """
 
-import sys
-
 from absl import flags
 
-from albert_tf.storage import as_path
 from albert_tf.task_config import Squad
 from data_prep.fine_tuning.squad import Paragraph, Question
 from data_prep.fine_tuning.squad_windows import WindowSettings, rows_to_answer
-from flags import common_flags
+from flags import common_flags, text_files
 
 FLAGS = flags.FLAGS
 
@@ -32,7 +29,7 @@ def main():
         task_config = Squad.require(folder.task_config)
     except ValueError as error:
         raise ValueError(f"{FLAGS.model}: {error}") from None
-    text = _read_text(FLAGS.context)
+    text = text_files.read_text("context", FLAGS.context)
     questions = [Question(str(i), asked) for i, asked in enumerate(FLAGS.question)]
     rows = rows_to_answer(
         Paragraph(text, tuple(questions)),
@@ -55,19 +52,6 @@ def main():
         listed = FLAGS.n_best if FLAGS.n_best > 1 else bool(answer)
         for candidate in proposals.candidates[question.question_id][:listed]:
             print(f"{candidate.text}  ({candidate.probability:.1%})", flush=True)
-
-
-def _read_text(name: str) -> str:
-    if name == "-":
-        return sys.stdin.read()
-    try:
-        return as_path(name).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{name} is not UTF-8 text.") from None
-    except OSError as error:
-        raise ValueError(
-            f"--context={name} cannot be read: {error.strerror or error}."
-        ) from None
 
 
 if __name__ == "__main__":

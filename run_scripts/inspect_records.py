@@ -27,12 +27,7 @@ _SHOWN_PROBLEMS = 10
 
 def define_inspection_flags() -> None:
     """Defines the rows of a record file that are shown."""
-    flags.DEFINE_string(
-        "vocabulary",
-        None,
-        "SentencePiece model, or a WordPiece vocabulary whose name ends in .txt. "
-        "Without it rows are shown as ids.",
-    )
+    common_flags.define_vocabulary_flag("Without it rows are shown as ids.")
     flags.DEFINE_integer("rows", 3, "Rows to show.", lower_bound=0)
     flags.DEFINE_integer("first_row", 0, "The first row to show.", lower_bound=0)
     flags.DEFINE_bool("check", True, "Check all rows against the record contract.")

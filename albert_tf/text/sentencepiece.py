@@ -200,9 +200,21 @@ class SentencePieceVocabulary:
         """Returns the text of ids; control tokens leave nothing."""
         return self._processor.decode(ids)
 
-    def model_proto(self) -> bytes:
-        """Returns the content of the model's file."""
-        return self._processor.serialized_model_proto()
+    def model_proto(self, starts_word: bool = True) -> bytes:
+        """Returns the content of the model's file.
+
+        Args:
+          starts_word: False for a model that splits a text as the rest of a word: it
+            puts no space before it.
+        """
+        content = self._processor.serialized_model_proto()
+        if starts_word:
+            return content
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+        model = ModelProto.FromString(content)
+        model.normalizer_spec.add_dummy_prefix = False
+        return model.SerializeToString()
 
 
 def starts_word(token: str) -> bool:

@@ -15,7 +15,7 @@ import tensorflow_text as tf_text
 from albert_tf.text.cleaning import TextCleaner
 from albert_tf.text.offsets_tf import TokenOffsets
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.text.vocabulary import MASK, Vocabulary
 from albert_tf.text.wordpiece import WordPieceVocabulary
 from albert_tf.text.wordpiece_tf import WordPieceSplitter
 
@@ -49,11 +49,75 @@ class GraphTokenizer(tf.Module):
                 )
         self._cleaner, self._vocabulary = cleaner, vocabulary
         self._offsets: TokenOffsets | None = None
+        self._inner_splitter: tf_text.SentencepieceTokenizer | None = None
         self._spelled_out: tuple[tf.Tensor, tf.RaggedTensor] | None = None
 
     def __call__(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
         ids = self._splitter.tokenize(self.normalize(_batch(texts)))
         return self._expand(ids)[0]
+
+    def encode_with_masks(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
+        """Encodes texts, string [B], in which each "[MASK]" becomes the mask token.
+
+        The text before, between and after masks is encoded as any text. To
+        SentencePiece, which marks the space before a word, a mask is a word: after
+        "[MASK] is" comes "▁is", and after "[MASK]." comes ".", as after "Paris."
+        (Tokenizers of `transformers` put "▁." there, which texts do not have.) For
+        WordPiece the text after a mask begins a new word.
+
+        Returns:
+          int32 ragged [B, (tokens)]; the mask token is there for masks alone.
+        """
+        segments = tf.strings.split(_batch(texts), sep=MASK)
+        characters = tf.strings.unicode_decode(segments.flat_values, "UTF-8")
+        cleaned = self._clean(characters)[0]
+        ids = self._encode_segments(cleaned, segments.row_starts())
+        mask_id = self._vocabulary.special_ids[-1]
+        masks = tf.fill([ids.nrows(), 1], mask_id)
+        splits = tf.concat([ids, masks], axis=1)
+        joined = tf.RaggedTensor.from_row_splits(
+            splits.flat_values,
+            tf.gather(splits.row_splits, segments.row_splits),
+            validate=False,
+        )
+        return joined[:, :-1]  # the last segment has no mask after it
+
+    def _encode_segments(
+        self, cleaned: tf.Tensor, text_starts: tf.Tensor
+    ) -> tf.RaggedTensor:
+        """Encodes the segments of texts between masks.
+
+        Args:
+          cleaned: string [N], the segments, as `_clean` gives them.
+          text_starts: int64 [B], places of those that texts begin with.
+        Returns:
+          int32 ragged [N, (tokens)].
+        """
+        texts = _single_spaced(cleaned)
+        if isinstance(self._vocabulary, WordPieceVocabulary):
+            return self._expand(self._splitter.tokenize(texts))[0]
+        is_first = tf.scatter_nd(
+            text_starts[:, tf.newaxis],
+            tf.ones_like(text_starts),
+            tf.shape(cleaned, tf.int64),
+        )
+        has_space = tf.strings.regex_full_match(cleaned, "(?s) .*")
+        starts_word = has_space | (is_first > 0)
+        # One of the two is empty, and has no tokens.
+        words = self._splitter.tokenize(tf.where(starts_word, texts, ""))
+        rests = self._make_inner_splitter().tokenize(tf.where(starts_word, "", texts))
+        return self._expand(tf.concat([words, rests], axis=1))[0]
+
+    def _make_inner_splitter(self) -> tf_text.SentencepieceTokenizer:
+        """Returns the splitter of texts that go on within a word."""
+        if self._inner_splitter is None:
+            assert isinstance(self._vocabulary, SentencePieceVocabulary)
+            content = self._vocabulary.model_proto(starts_word=False)
+            with tf.init_scope():
+                self._inner_splitter = tf_text.SentencepieceTokenizer(
+                    content, out_type=tf.int32
+                )
+        return self._inner_splitter
 
     def encode_with_offsets(
         self, texts: tf.Tensor | Sequence[str]
@@ -108,8 +172,7 @@ class GraphTokenizer(tf.Module):
     def normalize(self, texts: tf.Tensor) -> tf.Tensor:
         """Normalizes texts, string [B], as `AlbertTokenizer.normalize`."""
         characters = tf.strings.unicode_decode(texts, "UTF-8")
-        cleaned = self._clean(characters)[0]
-        return tf.strings.strip(tf.strings.regex_replace(cleaned, " +", " "))
+        return _single_spaced(self._clean(characters)[0])
 
     def _clean(self, characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Cleans and lower-cases texts; white space stays as it comes.
@@ -177,6 +240,11 @@ def _splitter(
         return vocabulary.splitter()
     assert isinstance(vocabulary, SentencePieceVocabulary)
     return tf_text.SentencepieceTokenizer(vocabulary.model_proto(), out_type=tf.int32)
+
+
+def _single_spaced(texts: tf.Tensor) -> tf.Tensor:
+    """Collapses the spaces of cleaned texts, string [B]; none are left around them."""
+    return tf.strings.strip(tf.strings.regex_replace(texts, " +", " "))
 
 
 def _batch(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:

@@ -5,8 +5,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+MASK = "[MASK]"
 # Tokens that models need besides padding and unknown text.
-SPECIAL_NAMES = ("[CLS]", "[SEP]", "[MASK]")
+SPECIAL_NAMES = ("[CLS]", "[SEP]", MASK)
 # SentencePiece's mark of a space before a token.
 WORD_MARKER = "▁"
 

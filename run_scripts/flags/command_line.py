@@ -24,7 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "4")
 
 
-def run(main: Callable, words: str = "") -> None:
+def run(main: Callable, words: str = "", texts: str = "") -> None:
     """Parses the command line, calls `main`, and reports errors in one line.
 
     Exit codes: 0 done, 1 a wrong value or file, 2 a wrong flag, 130 interrupted.
@@ -33,7 +33,8 @@ def run(main: Callable, words: str = "") -> None:
     Args:
       main: a function that reads `FLAGS`. It takes no argument, or the list of words.
       words: names of the arguments that are no flags, for the usage line; at least one
-        is required. Empty: there are none.
+        is required. They are paths. Empty: there are none.
+      texts: the same of arguments that are no paths, and may be missing.
     """
 
     def parse(arguments):
@@ -59,13 +60,13 @@ def run(main: Callable, words: str = "") -> None:
         try:
             if words and len(arguments) < 2:
                 raise flags.Error(f"Usage: {os.path.basename(arguments[0])} {words}")
-            if len(arguments) > 1 and not words:
+            if len(arguments) > 1 and not words and not texts:
                 raise flags.Error(f"Unknown argument {arguments[1]!r}: flags start --.")
             if not FLAGS["verbosity"].present:
                 # Libraries report each of their steps; a script's own lines are prints.
                 logging.set_verbosity(logging.WARNING)
-            _check_paths(arguments[1:])
-            main(arguments[1:]) if words else main()
+            _check_paths(arguments[1:] if words else [])
+            main(arguments[1:]) if words or texts else main()
         except flags.Error as error:
             _print_error(str(error))
             sys.exit(2)

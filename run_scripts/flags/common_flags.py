@@ -87,6 +87,13 @@ def define_models_flag(content: str) -> None:
     flags.DEFINE_list("models", None, content, required=True)
 
 
+def define_top_k_flag() -> None:
+    """Defines `--top_k`."""
+    flags.DEFINE_integer(
+        "top_k", 5, "Tokens listed for each [MASK], the likeliest.", lower_bound=1
+    )
+
+
 # Text and vocabulary.
 
 
@@ -103,6 +110,16 @@ def define_corpus_flags(required: bool = True, input_format: str = "lines") -> N
         "on_bad_text",
         "language",
         input_format=input_format,
+    )
+
+
+def define_vocabulary_flag(default: str) -> None:
+    """Defines `--vocabulary`, of either kind, with the meaning of its default."""
+    flags.DEFINE_string(
+        "vocabulary",
+        None,
+        "SentencePiece model, or a WordPiece vocabulary whose name ends in .txt. "
+        f"{default}",
     )
 
 

@@ -87,6 +87,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tflite_eval_data",
         "quantize",
         "onnx",
+        "output_format",
         "cache_dir",
         "select_by",
     ),
@@ -162,6 +163,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "iterations_per_loop",
     ),
     "Answers": (
+        "top_k",
         "n_best",
         "n_best_size",
         "max_answer_length",
