@@ -5,8 +5,8 @@
 `--model` is the output folder of any run, of which the best weights are exported, or a
 checkpoint. A model that was trained for a task answers as that task, from ids,
 tf.Examples and text; any other model gives the encoder's outputs, and so does a task's
-model in addition with `--signatures=embeddings`. The versions in
-EXPORT_DIR are numbered 1, 2, and so on.
+model in addition with `--signatures=embeddings`. A pretrained model fills in blanks
+with `--signatures=fill_mask`. The versions in EXPORT_DIR are numbered 1, 2, and so on.
 """
 
 import dataclasses
@@ -44,10 +44,12 @@ def define_flags() -> None:
     flags.DEFINE_multi_enum(
         "signatures",
         [],
-        ["embeddings"],
+        ["embeddings", "fill_mask"],
         "Signatures to add to the task's: `embeddings` gives the encoder's outputs of "
-        "ids, and with `text` there is `embeddings_text`, of texts.",
+        "ids, and with `text` there is `embeddings_text`, of texts; `fill_mask` gives "
+        "a pretrained model's likeliest tokens for each [MASK] of texts.",
     )
+    common_flags.define_top_k_flag()
     common_flags.define_use_ema_flag()
     common_flags.define_precision_flag()
     flags.DEFINE_float(
@@ -101,6 +103,7 @@ def main() -> None:
         FLAGS.precision,
         FLAGS.threshold_to_export,
         embeddings="embeddings" in FLAGS.signatures,
+        fill_mask=FLAGS.top_k if "fill_mask" in FLAGS.signatures else 0,
         use_ema=FLAGS.use_ema,
     )
     if FLAGS.tflite:

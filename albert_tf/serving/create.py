@@ -5,11 +5,17 @@ import tensorflow as tf
 from albert_tf.checkpoints.formats import StoredWeights, read_weights
 from albert_tf.checkpoints.load import HEADS, LoadReport, assign_weights
 from albert_tf.config import AlbertConfig
+from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.layers import Projection
 from albert_tf.model.precision import precision_policy
 from albert_tf.serving.base import ServedModel, Signature
 from albert_tf.serving.classification import ServedClassifier, ServedRegression
 from albert_tf.serving.encoder import EncoderModel, ServedEncoder
+from albert_tf.serving.fill_mask import (
+    FillMaskModel,
+    ServedFillMask,
+    load_head,
+)
 from albert_tf.serving.multiple_choice import ServedMultipleChoice
 from albert_tf.serving.squad import ServedSquad
 from albert_tf.serving.tagging import ServedTagger
@@ -25,7 +31,7 @@ from albert_tf.tasks import create_task
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 # Signatures beside the task's.
-EMBEDDINGS = "embeddings"
+EMBEDDINGS, FILL_MASK = "embeddings", "fill_mask"
 
 
 def create_served_model(
@@ -91,6 +97,33 @@ def embedding_signatures(
         for source, name in names.items()
         if source in served.signatures
     }
+
+
+def create_fill_mask(
+    encoder: AlbertEncoder,
+    stored: StoredWeights,
+    config: AlbertConfig,
+    tokenizer: AlbertTokenizer,
+    top_k: int,
+    precision: str = "float32",
+) -> ServedFillMask:
+    """Makes what fills in blanks, on the encoder of a model.
+
+    Args:
+      encoder: the encoder, with its weights.
+      stored: weights with the masked-language-model head.
+      config: the model's configuration.
+      tokenizer: its tokenizer.
+      top_k: tokens that are listed for each mask.
+      precision: as of `load_model`.
+    Raises:
+      ValueError: there is no such head, or as `ServedFillMask`.
+    """
+    with precision_policy(precision):
+        model = FillMaskModel(config, encoder)
+    load_head(model, stored)
+    _store_kernels(model.masked_lm, tf.as_dtype(precision))
+    return ServedFillMask(model, config, tokenizer, top_k)
 
 
 def load_model(

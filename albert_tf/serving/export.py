@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.checkpoints.formats import StoredWeights, read_weights
-from albert_tf.checkpoints.load import LoadReport
+from albert_tf.checkpoints.load import LoadReport, released_name
 from albert_tf.checkpoints.location import SAVED_MODEL_FILE
 from albert_tf.checkpoints.model_dir import CONFIG_FILE, TOKENIZER_FILE, ModelDir
 from albert_tf.config import AlbertConfig
@@ -23,8 +23,11 @@ from albert_tf.file_kinds import check_replaceable, check_suffix
 from albert_tf.files import make_folder, write_json
 from albert_tf.folders import is_whole, whole_folder
 from albert_tf.locks import exclusive
+from albert_tf.serving.base import SavedModule
 from albert_tf.serving.create import (
     EMBEDDINGS,
+    FILL_MASK,
+    create_fill_mask,
     create_served_model,
     embedding_signatures,
     load_model,
@@ -51,6 +54,8 @@ class ExportedModel:
       metrics: metrics of the model, for its card.
       precision: of activations, as `TrainConfig.precision`.
       embeddings: whether there are signatures of embeddings beside the task's.
+      fill_mask: tokens for each mask that the signature `fill_mask` lists; 0: there is
+        no such signature.
       use_ema: whether to take averaged weights; None: if there are any.
       stored: the weights, if they are read already; see `read`.
     """
@@ -63,6 +68,7 @@ class ExportedModel:
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     precision: str = "float32"
     embeddings: bool = False
+    fill_mask: int = 0
     use_ema: bool | None = None
     stored: StoredWeights | None = dataclasses.field(default=None, repr=False)
 
@@ -86,6 +92,7 @@ def from_model_dir(
     precision: str = "float32",
     threshold: float | None = None,
     embeddings: bool = False,
+    fill_mask: int = 0,
     use_ema: bool | None = None,
 ) -> ExportedModel:
     """Takes a model to export from its folder.
@@ -98,6 +105,7 @@ def from_model_dir(
       threshold: the output `threshold`; for SQuAD v2.0 it replaces the stored one.
         None: the stored one, if there is one.
       embeddings: whether there are signatures of embeddings beside the task's.
+      fill_mask: as of `ExportedModel`.
       use_ema: whether to take averaged weights; None: if there are any.
     Raises:
       FileNotFoundError: the folder has no configuration.
@@ -123,6 +131,7 @@ def from_model_dir(
         metrics=folder.metrics,
         precision=precision,
         embeddings=embeddings,
+        fill_mask=fill_mask,
         use_ema=use_ema,
     )
 
@@ -154,7 +163,8 @@ def export_model(
     tokenizer. The outputs are those of the task's class in `albert_tf.serving`, which
     also says what is different for multiple choice (options are one more dimension)
     and for SQuAD (`text` takes `question` and `context`). If asked for, `embeddings`
-    and `embeddings_text` give the encoder's outputs of rows and of texts.
+    and `embeddings_text` give the encoder's outputs of rows and of texts, and
+    `fill_mask` the likeliest tokens for the masks of texts.
     `assets.extra/` holds the configuration, a model card, warm-up requests and batching
     parameters.
 
@@ -175,8 +185,9 @@ def export_model(
     place = as_path(export_dir)
     if not isinstance(place, Path):
         make_folder(place)  # Fails now if nothing can be written.
+    stored = exported.weights
     model, report = load_model(
-        exported.config, exported.weights, exported.task_config, exported.precision
+        exported.config, stored, exported.task_config, exported.precision
     )
     served = create_served_model(
         model, exported.config, exported.task_config, exported.tokenizer
@@ -187,7 +198,14 @@ def export_model(
         more = embedding_signatures(
             model, exported.config, exported.task_config, exported.tokenizer
         )
-        module.served = {**served.signatures, **more}
+        module.served = {**module.served, **more}
+    if exported.fill_mask:
+        head = _add_fill_mask(module, model, exported, stored)
+        report = dataclasses.replace(
+            report,
+            loaded=tuple(sorted((*report.loaded, *head))),
+            unused=tuple(name for name in report.unused if name not in head),
+        )
     with _new_version(place, version) as (folder, partial):
         tf.saved_model.save(module, str(partial), dict(module.served))
         extra = partial / "assets.extra"
@@ -198,6 +216,39 @@ def export_model(
         write_json(extra / MODEL_CARD, model_card(exported, report))
         write_server_files(extra, served)
     return folder, report
+
+
+def _add_fill_mask(
+    module: SavedModule,
+    model: tf.Module,
+    exported: ExportedModel,
+    stored: StoredWeights,
+) -> list[str]:
+    """Adds the signature `fill_mask`, and the weights of its head.
+
+    Returns:
+      Names of these weights.
+    Raises:
+      ValueError: the model has no vocabulary, or as `create_fill_mask`.
+    """
+    if exported.tokenizer is None:
+        raise ValueError(
+            f"The signature {FILL_MASK} takes texts, and {exported.checkpoint} is "
+            "exported without a vocabulary: copy it next to the weights, and leave "
+            "out --notext_signature."
+        )
+    served = create_fill_mask(
+        model.encoder,
+        stored,
+        exported.config,
+        exported.tokenizer,
+        exported.fill_mask,
+        exported.precision,
+    )
+    head = {released_name(v): v for v in served.model.masked_lm.variables}
+    module.weights = {**module.weights, **head}
+    module.served = {**module.served, FILL_MASK: served.signatures["text"]}
+    return list(head)
 
 
 def _require_pooler(exported: ExportedModel, report: LoadReport) -> None:
@@ -269,6 +320,7 @@ def model_card(exported: ExportedModel, report: LoadReport) -> dict[str, Any]:
     libraries = ("tensorflow", "tensorflow-text", "sentencepiece", "albert-tf")
     task_config = exported.task_config
     custom = ["text"] + [f"{EMBEDDINGS}_text"] * exported.embeddings
+    custom += [FILL_MASK] * bool(exported.fill_mask)
     return {
         "task": task_config.to_dict() if task_config else {"task_name": "encoder"},
         "config": exported.config.to_dict(),

@@ -59,6 +59,16 @@ def require_head(stored: StoredWeights) -> None:
         )
 
 
+def load_head(model: FillMaskModel, stored: StoredWeights) -> None:
+    """Copies the head's weights into a model whose encoder has its own.
+
+    Raises:
+      ValueError: there are none.
+    """
+    require_head(stored)
+    assign_weights(model.masked_lm, stored, unused_ok="")
+
+
 @dataclasses.dataclass(frozen=True)
 class Candidate:
     """A token that may stand at a mask.

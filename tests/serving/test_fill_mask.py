@@ -1,15 +1,26 @@
 """Blanks are filled in as the pipeline of transformers fills them in."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import transformers
 
 from albert_tf.checkpoints.model_dir import ModelDir
+from albert_tf.model.heads import PretrainingModel
+from albert_tf.serving import export
 from albert_tf.serving.fill_mask import Candidate, ServedFillMask
 from albert_tf.text.tokenizer import AlbertTokenizer
-from helpers.served_models import LABELS, write_classifier
+from helpers.fine_tuning_toys import TASK_CONFIG, config
+from helpers.served_models import (
+    LABELS,
+    export_folder,
+    signature,
+    write_classifier,
+    write_model,
+)
 from helpers.tokenization_cases import train, write_wordpieces
 from helpers.transformers_models import (
     POSITIONS,
@@ -57,6 +68,16 @@ def folders(tmp_path_factory):
     tensors = {n: v for n, v in tensors.items() if "pooler" not in n}
     write_folder(albert, config, tensors)
     return {"BERT": bert, "ALBERT": albert}
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """An own model as pretraining leaves it, with its vocabulary."""
+    folder = tmp_path_factory.mktemp("own")
+    shape = config(initializer_range=0.4)
+    write_model(folder, TASK_CONFIG, PretrainingModel(shape, seed=4), shape)
+    (folder / "task.json").unlink()
+    return folder
 
 
 def pipeline(kind, folder):
@@ -144,3 +165,64 @@ def test_what_cannot_be_filled_in_is_refused(folders, tmp_path):
         ServedFillMask.from_model_dir(
             dataclasses.replace(folder, vocabulary=vocabulary)
         )
+
+
+def exported_signature(folder, target, **options):
+    version = export_folder(folder, target, fill_mask=4, **options)
+    return version, signature(version, "fill_mask")
+
+
+def test_the_signature_gives_what_python_gives(pretrained, tmp_path):
+    version, serve = exported_signature(pretrained, tmp_path, embeddings=True)
+    texts = ["worda [MASK] [MASK].", "no mask", "[MASK]", "worda " * 23 + "[MASK]"]
+    answers = {n: v.numpy() for n, v in serve(text=tf.constant(texts)).items()}
+    assert answers["truncated"].tolist() == [False, False, False, True]
+    counts = [2, 0, 1, 0]
+    model = ServedFillMask.from_model_dir(ModelDir.read(pretrained), 4)
+    for row, count in enumerate(counts):
+        tokens, ids, probabilities = (
+            answers[name][row] for name in ("tokens", "token_ids", "probabilities")
+        )
+        assert tokens.shape == ids.shape == probabilities.shape == (2, 4)
+        assert np.all(tokens[count:] == b"") and np.all(ids[count:] == -1)
+        assert not np.any(probabilities[count:])
+        expected = model.fill([texts[row]])[0] if count else []
+        for mask, candidates in enumerate(expected):
+            assert [t.decode() for t in tokens[mask]] == [c.token for c in candidates]
+            assert ids[mask].tolist() == [c.token_id for c in candidates]
+            np.testing.assert_allclose(
+                probabilities[mask],
+                [c.probability for c in candidates],
+                rtol=0,
+                atol=1e-6,
+            )
+    empty = serve(text=tf.constant([], tf.string))
+    assert empty["tokens"].shape == (0, 0, 4)
+    card = json.loads((version / "assets.extra/model_card.json").read_text())
+    custom = ["text", "embeddings_text", "fill_mask"]
+    assert card["signatures_with_custom_operations"] == custom
+
+
+def test_a_signature_of_bfloat16_gives_nearly_the_same(pretrained, tmp_path):
+    _, exact = exported_signature(pretrained, tmp_path / "exact")
+    _, rough = exported_signature(pretrained, tmp_path / "rough", precision="bfloat16")
+    text = tf.constant(["worda [MASK] wordb"])
+    some, others = (each(text=text)["probabilities"] for each in (exact, rough))
+    np.testing.assert_allclose(some, others, rtol=0.05)
+
+
+def test_the_report_counts_the_head_as_loaded(pretrained, tmp_path):
+    exported = export.from_model_dir(ModelDir.read(pretrained), fill_mask=2)
+    _, report = export.export_model(exported, tmp_path)
+    assert "cls/predictions/output_bias" in report.loaded
+    assert {name.split("/")[1] for name in report.unused} == {"seq_relationship"}
+
+
+def test_a_signature_that_cannot_be_is_refused(pretrained, tmp_path):
+    with pytest.raises(ValueError, match="fill_mask takes texts"):
+        exported_signature(pretrained, tmp_path / "new", text=False)
+    (tmp_path / "tuned").mkdir()
+    classifier = write_classifier(tmp_path / "tuned", LABELS, pair=False)
+    with pytest.raises(ValueError, match="no masked-LM head"):
+        exported_signature(classifier, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
