@@ -39,7 +39,7 @@ _BROKEN = (
 
 
 class _Storage(NamedTuple):
-    """Where the numbers of a tensor are."""
+    """The place of a tensor's numbers in the file."""
 
     key: str
     dtype: str

@@ -181,6 +181,9 @@ class PretrainingModel(EncoderWithHeads):
 class PooledHead(tf_keras.layers.Layer):
     """Dropout and a linear layer on the pooled output: logits, or a number."""
 
+    # Prefix of the names of the variables.
+    _SCOPE = ""
+
     def __init__(
         self,
         config: AlbertConfig,
@@ -201,9 +204,11 @@ class PooledHead(tf_keras.layers.Layer):
         """
         super().__init__(**kwargs)
         self.output_weights = initializer.weights(
-            "output_weights", (num_outputs, config.hidden_size)
+            f"{self._SCOPE}output_weights", (num_outputs, config.hidden_size)
         )
-        self.output_bias = initializer.constant("output_bias", (num_outputs,), 0.0)
+        self.output_bias = initializer.constant(
+            f"{self._SCOPE}output_bias", (num_outputs,), 0.0
+        )
         self.dropout = Dropout(dropout)
 
     def call(
@@ -220,6 +225,10 @@ class PooledHead(tf_keras.layers.Layer):
 @tf_keras.utils.register_keras_serializable(package="albert_tf")
 class ClassificationModel(EncoderWithHeads):
     """The encoder with a logit for each label, or with one number for a regression."""
+
+    # The head, and the output of the encoder that it takes.
+    _HEAD: type[PooledHead] = PooledHead
+    _HEAD_INPUT = "pooled_output"
 
     def __init__(
         self,
@@ -240,7 +249,7 @@ class ClassificationModel(EncoderWithHeads):
         super().__init__(config, **kwargs)
         self._num_outputs, self._head_dropout = num_outputs, head_dropout
         with policy_scope(self.dtype_policy):
-            self.head = PooledHead(
+            self.head = self._HEAD(
                 self.encoder.config, self._initializer(), num_outputs, head_dropout
             )
 
@@ -253,7 +262,7 @@ class ClassificationModel(EncoderWithHeads):
         """Computes `logits` float32 [B, num_outputs]; arguments as in the encoder."""
         seed = resolve_seed(training, dropout_seed)
         encoded = self.encoder(inputs, training=training, dropout_seed=seed)
-        return {"logits": self.head(encoded["pooled_output"], seed)}
+        return {"logits": self.head(encoded[self._HEAD_INPUT], seed)}
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments as JSON values."""
@@ -314,27 +323,10 @@ class MultipleChoiceModel(EncoderWithHeads):
         return {**super().get_config(), "head_dropout": self._head_dropout}
 
 
-class TokenHead(tf_keras.layers.Layer):
+class TokenHead(PooledHead):
     """Dropout and a linear layer on each token's output: logits of its tags."""
 
-    def __init__(
-        self,
-        config: AlbertConfig,
-        initializer: Initializer,
-        num_outputs: int,
-        dropout: float,
-        **kwargs,
-    ):
-        """Makes the variables; arguments as in `PooledHead`."""
-        super().__init__(**kwargs)
-        scope = "cls/tagging"
-        self.output_weights = initializer.weights(
-            f"{scope}/output_weights", (num_outputs, config.hidden_size)
-        )
-        self.output_bias = initializer.constant(
-            f"{scope}/output_bias", (num_outputs,), 0.0
-        )
-        self.dropout = Dropout(dropout)
+    _SCOPE = "cls/tagging/"
 
     def call(
         self, sequence_output: tf.Tensor, seed: tf.Tensor | None = None
@@ -348,42 +340,12 @@ class TokenHead(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable(package="albert_tf")
-class TokenClassificationModel(EncoderWithHeads):
-    """The encoder with logits of a tag for each token."""
+class TokenClassificationModel(ClassificationModel):
+    """The encoder with logits of a tag for each token, float32 [B, S, num_outputs]."""
 
-    def __init__(
-        self,
-        config: AlbertConfig | Mapping[str, Any],
-        *,
-        num_outputs: int,
-        head_dropout: float = 0.1,
-        **kwargs,
-    ):
+    _HEAD, _HEAD_INPUT = TokenHead, "sequence_output"
+
+    def __init__(self, config: AlbertConfig | Mapping[str, Any], **kwargs):
         """Makes all variables; arguments as in `ClassificationModel`."""
         super().__init__(config, **kwargs)
         self.encoder.freeze_pooler()
-        self._num_outputs, self._head_dropout = num_outputs, head_dropout
-        with policy_scope(self.dtype_policy):
-            self.head = TokenHead(
-                self.encoder.config, self._initializer(), num_outputs, head_dropout
-            )
-
-    def call(
-        self,
-        inputs: Mapping[str, tf.Tensor],
-        training: bool | None = False,
-        dropout_seed: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
-        """Computes `logits` float32 [B, S, num_outputs]; arguments as in the
-        encoder."""
-        seed = resolve_seed(training, dropout_seed)
-        encoded = self.encoder(inputs, training=training, dropout_seed=seed)
-        return {"logits": self.head(encoded["sequence_output"], seed)}
-
-    def get_config(self) -> dict[str, Any]:
-        """Constructor arguments as JSON values."""
-        return {
-            **super().get_config(),
-            "num_outputs": self._num_outputs,
-            "head_dropout": self._head_dropout,
-        }

@@ -27,7 +27,7 @@ class Stage(NamedTuple):
 
 
 class DepthSchedule(NamedTuple):
-    """How many layers each step of a training applies.
+    """The number of layers that each step of a training applies.
 
     Attributes:
       stages: the stages that apply fewer than all layers, from step 0 on; the steps

@@ -93,7 +93,7 @@ def _phase_settings(job: Job) -> dict[str, Any]:
 
 
 def _masks(job: Job) -> dict[str, Any]:
-    """How rows that are stored without masks are masked; empty: they have masks."""
+    """The masks of rows that are stored without; empty: all are stored with masks."""
     rows = {"train": job.train_rows, "eval": job.eval_rows}
     return {
         f"masks_of_{name}_rows": part.masks.to_dict()

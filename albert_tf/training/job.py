@@ -63,8 +63,8 @@ class Job:
 
     @property
     def keeps_averages(self) -> bool | None:
-        """Whether evaluations and the best weights are of averaged weights; None: the
-        training makes no averages."""
+        """True if evaluations and the best weights are of averaged weights, False if of
+        the last ones; None: the training makes no averages."""
         if not self.train_rows or not self.optimizer_config.ema_decay:
             return None
         return self.train_config.use_ema is not False
