@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from albert_tf.model.span_heads import AnswerableSpanModel, SpanModel
     from albert_tf.task_config import (
         Classification,
+        MultiLabel,
         MultipleChoice,
         Regression,
         Squad,
@@ -47,6 +48,7 @@ __all__ = [
     "FineTuningConfig",
     "Job",
     "ModelDir",
+    "MultiLabel",
     "MultipleChoice",
     "MultipleChoiceModel",
     "OptimizerConfig",
@@ -83,6 +85,7 @@ _MODULES = {
     "model.span_heads": ("AnswerableSpanModel", "SpanModel"),
     "task_config": (
         "Classification",
+        "MultiLabel",
         "MultipleChoice",
         "Regression",
         "Squad",

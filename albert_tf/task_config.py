@@ -13,6 +13,11 @@ from typing import Any, ClassVar, TypeAlias
 
 from albert_tf import field_rules
 from albert_tf.field_rules import TEXT, TEXTS, count, number, rule, whole
+from albert_tf.text_tasks import Classification as Classification
+from albert_tf.text_tasks import MultiLabel as MultiLabel
+from albert_tf.text_tasks import Regression as Regression
+from albert_tf.text_tasks import TextTask as TextTask
+from albert_tf.text_tasks import present
 
 _SQUAD_NAMES = {False: "squad_v1", True: "squad_v2"}
 _LENGTH = count(1, 2**31 - 1)
@@ -46,102 +51,16 @@ _RULES = {
     "columns": rule(
         f"an object of {', '.join(_COLUMNS)}, names or indices", _are_columns
     ),
+    "thresholds": rule(
+        "numbers from 0 to 1",
+        lambda v: isinstance(v, list) and all(number(t) and 0 <= t <= 1 for t in v),
+    ),
+    "label_separator": TEXT,
+    "numbered_labels": rule("true or false", lambda v: isinstance(v, bool)),
     "threshold": rule(
         'a number, "inf" or "-inf"', lambda v: number(v) or v in ("inf", "-inf")
     ),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Classification:
-    """Labels for one text or a pair of texts.
-
-    Attributes:
-      task_name: name of the task in reports, as "mnli" or "custom".
-      labels: names of the labels, in the order of the model's outputs.
-      metrics: names of `albert_tf.tasks.metrics.METRICS`; the first one chooses the
-        best checkpoint.
-      max_seq_length: longest row in tokens; None: as long as the model reads.
-      columns: columns of the tables that hold the texts, as `tables.Columns` of data
-        preparation; empty: unknown.
-      threshold: probability that clients of an exported model compare with; None:
-        the likeliest label counts.
-    """
-
-    kind: ClassVar[str] = "classification"
-    task_name: str
-    labels: Sequence[str]
-    metrics: Sequence[str] = ("eval_accuracy",)
-    max_seq_length: int | None = None
-    columns: Mapping[str, Any] = field(default_factory=dict)
-    threshold: float | None = None
-
-    def __post_init__(self):
-        object.__setattr__(self, "labels", tuple(self.labels))
-        object.__setattr__(self, "metrics", tuple(self.metrics))
-        if not self.labels:
-            raise ValueError(
-                f"A classification needs labels. Received none for {self.task_name!r}."
-            )
-        if not self.metrics:
-            raise ValueError(
-                "A classification needs a metric to choose its best checkpoint by. "
-                f"Received none for {self.task_name!r}."
-            )
-
-    @property
-    def has_text_pair(self) -> bool:
-        """True if rows have two texts."""
-        return self.columns.get("text_pair") is not None
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values of `task.json`."""
-        return {
-            "kind": self.kind,
-            "task_name": self.task_name,
-            "labels": list(self.labels),
-            "scores": list(self.metrics),
-            "bounds": None,
-            **_present(self, "max_seq_length", "columns", "threshold"),
-        }
-
-
-@dataclasses.dataclass(frozen=True)
-class Regression:
-    """A number for one text or a pair of texts.
-
-    Attributes:
-      task_name: name of the task in reports, as "sts-b" or "custom".
-      bounds: lowest and highest value that a submission may hold; None: no bounds.
-      max_seq_length: longest row in tokens; None: as long as the model reads.
-      columns: as `Classification`.
-    """
-
-    kind: ClassVar[str] = "regression"
-    task_name: str
-    bounds: Sequence[float] | None = None
-    max_seq_length: int | None = None
-    columns: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self):
-        if self.bounds is not None:
-            object.__setattr__(self, "bounds", tuple(self.bounds))
-
-    @property
-    def has_text_pair(self) -> bool:
-        """True if rows have two texts."""
-        return self.columns.get("text_pair") is not None
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values of `task.json`."""
-        return {
-            "kind": self.kind,
-            "task_name": self.task_name,
-            "labels": None,
-            "scores": ["pearson", "spearman"],
-            "bounds": None if self.bounds is None else list(self.bounds),
-            **_present(self, "max_seq_length", "columns"),
-        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +91,7 @@ class MultipleChoice:
             "task_name": self.task_name,
             "labels": None,
             "levels": list(self.levels),
-            **_present(self, "max_seq_length"),
+            **present(self, "max_seq_length"),
             "max_qa_length": self.max_qa_length,
         }
 
@@ -277,15 +196,14 @@ class Tagging:
             "kind": self.kind,
             "task_name": self.task_name,
             "labels": list(self.labels),
-            **_present(self, "max_seq_length"),
+            **present(self, "max_seq_length"),
             "doc_stride": self.doc_stride,
         }
 
 
-TaskConfig: TypeAlias = Classification | Regression | MultipleChoice | Squad | Tagging
-_CLASSES = {
-    cls.kind: cls for cls in (Classification, Regression, MultipleChoice, Tagging)
-}
+TaskConfig: TypeAlias = TextTask | MultipleChoice | Squad | Tagging
+_KINDS = (Classification, MultiLabel, Regression, MultipleChoice, Tagging)
+_CLASSES = {cls.kind: cls for cls in _KINDS}
 
 
 def from_dict(values: Mapping[str, Any]) -> TaskConfig:
@@ -345,13 +263,3 @@ def _read_squad(values: Mapping[str, Any]) -> Squad:
         raise ValueError(
             f"A task.json of SQuAD is of another release ({error}): train again."
         ) from None
-
-
-def _present(task_config: Any, *names: str) -> dict[str, Any]:
-    """Fields that have a value; of an earlier release no other ones were written."""
-    values = {name: getattr(task_config, name) for name in names}
-    return {
-        name: dict(value) if isinstance(value, Mapping) else value
-        for name, value in values.items()
-        if value is not None and value != {}
-    }

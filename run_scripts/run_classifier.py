@@ -9,6 +9,9 @@ r"""Fine-tunes ALBERT to classify or to score one text or two: GLUE, or your own
         --output_dir=mail --predict_file=new.csv
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from absl import flags
 
 from albert_tf.storage import AnyPath, as_path
@@ -28,10 +31,25 @@ def main():
     outcome = fine_tuning_flags.run(model, data)
     if outcome.preempted:
         return
+    print_tables(outcome.reports)
     for name, files in outputs.items():
-        write_predictions(outcome.predictions[name], data.task_config, *files)
+        write_predictions(outcome.predictions[name], outcome.task_config, *files)
         for file in files:
             print(f"Predictions of {name}: {file}", flush=True)
+
+
+def print_tables(reports: Mapping[str, dict[str, Any]]) -> None:
+    """Prints the table of labels of each split that has one."""
+    from albert_tf.tasks.metrics import table_lines
+
+    for name, report in reports.items():
+        for title, numbers in {
+            name: report,
+            f"{name}, tuned": report.get("tuned"),
+        }.items():
+            if numbers and "classes" in numbers:
+                lines = table_lines(numbers["classes"], "rows")
+                print("\n".join([f"{title}:", *lines]), flush=True)
 
 
 def _outputs(data: TaskData) -> dict[str, tuple[AnyPath, AnyPath]]:

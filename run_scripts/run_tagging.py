@@ -26,12 +26,16 @@ def main():
     if "test" in data.test:
         tagged_output.check_outputs(*outputs)
     outcome = fine_tuning_flags.run(model, data)
-    from albert_tf.tasks.tagging import sentence_tags, table_lines
+    from albert_tf.tasks.metrics import table_lines
+    from albert_tf.tasks.tagging import sentence_tags
 
     if outcome.preempted:
         return
     for name, report in outcome.reports.items():
-        print("\n".join([f"{name}:", *table_lines(report["classes"])]), flush=True)
+        print(
+            "\n".join([f"{name}:", *table_lines(report["classes"], "entities")]),
+            flush=True,
+        )
     if "test" in data.test:
         tags = sentence_tags(outcome.predictions["test"], data.task_config.labels)
         tagged_output.write_tags(files["test"], tags, *outputs)

@@ -18,7 +18,8 @@ FLOORS = (
     {"files"},
     {"folders"},
     {"optimizer_config"},
-    {"config", "task_config"},
+    {"config", "text_tasks"},
+    {"task_config"},
     {"text"},
     {"records", "model"},
     {"tasks", "checkpoints"},
@@ -29,7 +30,15 @@ FLOORS = (
 OLD_PATHS = {"encoder", "models", "optimization", "packing", "tokenization"}
 FOR_DATA_PREP = {
     *("field_rules", "storage", "file_kinds", "locks", "partial_files", "files"),
-    *("folders", "config", "optimizer_config", "task_config", "text", "records"),
+    *(
+        "records",
+        "folders",
+        "config",
+        "optimizer_config",
+        "text_tasks",
+        "task_config",
+        "text",
+    ),
 }
 DATA_PREP_FLOORS = (
     {"parallel", "progress"},

@@ -8,11 +8,13 @@ import numpy as np
 
 from albert_tf.task_config import (
     Classification,
+    MultiLabel,
     MultipleChoice,
     Regression,
     Squad,
     Tagging,
     TaskConfig,
+    TextTask,
 )
 
 # Name of a task whose data set is not known; scripts call the user's own tables so.
@@ -31,6 +33,8 @@ _TAGGER = {
     "classifier.weight": "cls/tagging/output_weights",
     "classifier.bias": "cls/tagging/output_bias",
 }
+# Problem type of several labels a text.
+MULTI_LABEL = "multi_label_classification"
 # Those that a configuration does not write.
 _DEFAULT_LABELS = ["LABEL_0", "LABEL_1"]
 
@@ -69,6 +73,8 @@ def read_task(values: Mapping[str, Any]) -> TaskConfig | None:
         return Regression(_TASK_NAME)
     if problem == "single_label_classification":
         return Classification(_TASK_NAME, labels)
+    if problem == MULTI_LABEL:
+        return MultiLabel(_TASK_NAME, labels)
     return None
 
 
@@ -98,7 +104,7 @@ def notes(values: Mapping[str, Any], outputs: int = 0) -> list[str]:
             "The model answers as one of SQuAD v1.1, always: its config.json does not "
             "say whether it was trained for questions without an answer."
         ]
-    if isinstance(task, Classification | Regression):
+    if isinstance(task, TextTask):
         return [
             "config.json does not say whether a row has one text or two: the signature "
             "`text` of an export takes one."

@@ -22,7 +22,13 @@ from albert_tf.checkpoints import (
 from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.formats import StoredWeights
 from albert_tf.files import write_json
-from albert_tf.task_config import Classification, MultipleChoice, Tagging, TaskConfig
+from albert_tf.task_config import (
+    Classification,
+    MultiLabel,
+    MultipleChoice,
+    Tagging,
+    TaskConfig,
+)
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 _PREFIXES = {
@@ -148,11 +154,13 @@ def _write_transformers(model: Model, folder: Path) -> tuple[str, ...]:
 
 def _label_values(task: TaskConfig | None, num_classes: int) -> dict[str, Any]:
     """Keys of a `config.json` that name the classes, `LABEL_0` ... if unknown."""
-    if isinstance(task, Classification | Tagging):
+    if isinstance(task, Classification | MultiLabel | Tagging):
         labels = list(task.labels)
     else:
         labels = [f"LABEL_{index}" for index in range(num_classes)]
+    problem = {"problem_type": transformers_tasks.MULTI_LABEL}
     return {
+        **(problem if isinstance(task, MultiLabel) else {}),
         "id2label": {str(index): label for index, label in enumerate(labels)},
         "label2id": {label: index for index, label in enumerate(labels)},
     }

@@ -207,6 +207,16 @@ def classifier_features(label_dtype: str) -> Features:
     }
 
 
+def multi_label_features(num_labels: int) -> Features:
+    """Returns the features of a row with any number of labels, stored without padding.
+
+    Args:
+      num_labels: of the task; `label_ids` is 1 for those that the row has, else 0.
+    """
+    labels = Feature((num_labels,))
+    return {**classifier_features("int64"), "label_ids": labels}
+
+
 def choice_features() -> Features:
     """Returns the features of a question with options, each a list of tokens.
 

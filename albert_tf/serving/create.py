@@ -16,11 +16,13 @@ from albert_tf.serving.fill_mask import (
     ServedFillMask,
     load_head,
 )
+from albert_tf.serving.multi_label import ServedMultiLabel
 from albert_tf.serving.multiple_choice import ServedMultipleChoice
 from albert_tf.serving.squad import ServedSquad
 from albert_tf.serving.tagging import ServedTagger
 from albert_tf.task_config import (
     Classification,
+    MultiLabel,
     MultipleChoice,
     Regression,
     Squad,
@@ -54,6 +56,8 @@ def create_served_model(
             return ServedEncoder(model, config, tokenizer=tokenizer)
         case Classification():
             return ServedClassifier(model, config, task_config, tokenizer)
+        case MultiLabel():
+            return ServedMultiLabel(model, config, task_config, tokenizer)
         case Regression():
             return ServedRegression(model, config, task_config, tokenizer)
         case MultipleChoice():

@@ -12,6 +12,7 @@ from albert_tf.serving import onnx_spans
 from albert_tf.serving.base import IDS, ServedModel
 from albert_tf.serving.classification import ServedClassifier, ServedRegression
 from albert_tf.serving.encoder import ServedEncoder
+from albert_tf.serving.multi_label import ServedMultiLabel
 from albert_tf.serving.multiple_choice import ServedMultipleChoice
 from albert_tf.serving.onnx_encoder import (
     checked_ids,
@@ -59,6 +60,8 @@ def _answer(graph: Graph, served: ServedModel, batch: Batch) -> Answers:
     match served:
         case ServedClassifier():
             return _classify(graph, served, batch)
+        case ServedMultiLabel():
+            return _label(graph, served, batch)
         case ServedRegression():
             logits = _pooled_logits(graph, served, batch)
             return {"values": graph.add("Squeeze", logits, graph.constant([1]))}
@@ -86,6 +89,8 @@ def _outputs(served: ServedModel) -> dict[str, _Output]:
     return {
         "probabilities": probabilities,
         "threshold": number,
+        "thresholds": probabilities,
+        "is_label": probabilities._replace(dtype=np.bool_),
         "values": number,
         "choice": number._replace(dtype=np.int32),
         "span_starts": places,
@@ -120,6 +125,19 @@ def _classify(graph: Graph, served: ServedClassifier, batch: Batch) -> Answers:
         value = graph.constant([threshold], np.float32)
         answers["threshold"] = graph.add("Expand", value, rows)
     return answers
+
+
+def _label(graph: Graph, served: ServedMultiLabel, batch: Batch) -> Answers:
+    logits = _pooled_logits(graph, served, batch)
+    probabilities = graph.add("Sigmoid", logits)
+    values = graph.constant([served.task_config.all_thresholds], np.float32)
+    shape = graph.add("Shape", logits)
+    thresholds = graph.add("Expand", values, shape)
+    return {
+        "probabilities": probabilities,
+        "thresholds": thresholds,
+        "is_label": graph.add("GreaterOrEqual", probabilities, thresholds),
+    }
 
 
 def _choose(graph: Graph, served: ServedMultipleChoice, batch: Batch) -> Answers:

@@ -133,8 +133,8 @@ class DevelopmentSet:
         }
         for name in _LABELS:
             if name in labelled.rows[0]:
-                values = [np.asarray(row[name]).item() for row in labelled.rows]
-                predictions[name] = np.array(values)
+                # One number a row, or one for each label.
+                predictions[name] = np.array([row[name] for row in labelled.rows])
         for name in _TOKEN_LABELS:
             if name in labelled.rows[0]:
                 values = [np.asarray(row[name])[np.newaxis] for row in labelled.rows]

@@ -38,6 +38,7 @@ class Task:
       build_model: (model configuration, seed=..., rematerialize=...) -> model, which is
         called with a batch; the keywords are those of `AlbertEncoder`.
       losses: name -> loss; training minimizes the sum of their means.
+      evaluation_losses: those that evaluations report; empty: the same.
       best_metric: metric that the best checkpoint is chosen by; higher is better.
       metrics: name -> metric; evaluation reports them and the losses.
       read_batch: features as parsed from records -> the batch under the code's names.
@@ -60,6 +61,9 @@ class Task:
     build_model: Callable[..., tf_keras.Model]
     losses: Mapping[str, WeightedMean]
     best_metric: str
+    evaluation_losses: Mapping[str, WeightedMean] = dataclasses.field(
+        default_factory=dict
+    )
     metrics: Mapping[str, WeightedMean] = dataclasses.field(default_factory=dict)
     read_batch: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     predictions: Callable[[Tensors, Tensors], dict[str, tf.Tensor]] | None = None

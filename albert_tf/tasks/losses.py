@@ -5,15 +5,86 @@ over all replicas and all micro-batches, never a mean of means. Weights depend o
 batch alone, so that their sum is known before the forward pass.
 
 Letters in shapes: B batch, S sequence, P predictions, K documents of a row,
-V vocabulary, C options.
+V vocabulary, C options, L labels.
 """
+
+import dataclasses
+import functools
+from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.tasks.base import Tensors
+from albert_tf.tasks.base import Tensors, WeightedMean
 
 # The sum of weights is 0 in a batch of padding rows; its loss is then 0, not NaN.
 _SMALLEST_WEIGHT = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationLoss:
+    """How training weighs the examples of a classification; evaluation does not.
+
+    Attributes:
+      class_weights: weight of the examples of each label, in their order; of several
+        labels a text, that of the texts which have the label. Empty: 1.
+      label_smoothing: share of the target that is spread evenly over all labels
+        (Szegedy et al. 2016); of several labels a text, over "has it" and "has not".
+      focal_gamma: exponent of the focal loss (Lin et al. 2017), which multiplies the
+        cross-entropy by (1 - probability of the truth) to this power; 0: none.
+    """
+
+    class_weights: Sequence[float] = ()
+    label_smoothing: float = 0.0
+    focal_gamma: float = 0.0
+
+    def of_labels(self) -> WeightedMean:
+        """The loss of one label an example, `classification` with these settings.
+
+        The mean is weighted by `class_weights`.
+        """
+        if self == PLAIN:
+            return WeightedMean(classification, row_weights)
+        weights = row_weights
+        if self.class_weights:
+            weights = functools.partial(_class_weights, tuple(self.class_weights))
+        return WeightedMean(self._classification, weights)
+
+    def of_label_sets(self) -> WeightedMean:
+        """The loss of several labels an example, `multi_label` with these settings.
+
+        `class_weights` multiply the part of the labels that an example has, as
+        `pos_weight` of `tf.nn.weighted_cross_entropy_with_logits` does.
+        """
+        if self == PLAIN:
+            return WeightedMean(multi_label, row_weights)
+        return WeightedMean(self._multi_label, row_weights)
+
+    def _classification(self, outputs: Tensors, batch: Tensors) -> tf.Tensor:
+        logits, labels = outputs["logits"], batch["label_ids"]
+        logs = tf.nn.log_softmax(logits)
+        truth = tf.gather(logs, labels, batch_dims=1)
+        smoothing = self.label_smoothing
+        values = -(1 - smoothing) * truth - smoothing * tf.reduce_mean(logs, axis=-1)
+        return values * (1 - tf.exp(truth)) ** self.focal_gamma
+
+    def _multi_label(self, outputs: Tensors, batch: Tensors) -> tf.Tensor:
+        logits = outputs["logits"]
+        labels = tf.cast(batch["label_ids"], logits.dtype)
+        targets = labels * (1 - self.label_smoothing) + self.label_smoothing / 2
+        positive = tf.constant(self.class_weights or 1.0, logits.dtype)
+        values = tf.nn.weighted_cross_entropy_with_logits(targets, logits, positive)
+        wrong = tf.sigmoid(tf.where(labels > 0, -logits, logits))
+        return tf.reduce_mean(values * wrong**self.focal_gamma, axis=-1)
+
+
+# Cross-entropy of examples that all weigh the same.
+PLAIN = ClassificationLoss()
+
+
+def _class_weights(weights: Sequence[float], batch: Tensors) -> tf.Tensor:
+    """The weight of the label of each row of the data set, float32 [B]."""
+    known = tf.constant(weights, tf.float32)
+    return row_weights(batch) * tf.gather(known, batch["label_ids"])
 
 
 def masked_lm(outputs: Tensors, batch: Tensors) -> tf.Tensor:
@@ -71,6 +142,21 @@ def classification(outputs: Tensors, batch: Tensors) -> tf.Tensor:
     return tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=batch["label_ids"], logits=outputs["logits"]
     )
+
+
+def multi_label(outputs: Tensors, batch: Tensors) -> tf.Tensor:
+    """Mean of the binary cross-entropies of all labels, unweighted.
+
+    Args:
+      outputs: `logits` float32 [B, L].
+      batch: `label_ids` int32 [B, L], 1 for a label that the row has, else 0.
+    Returns:
+      float32 [B].
+    """
+    logits = outputs["logits"]
+    labels = tf.cast(batch["label_ids"], logits.dtype)
+    values = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+    return tf.reduce_mean(values, axis=-1)
 
 
 def regression(outputs: Tensors, batch: Tensors) -> tf.Tensor:

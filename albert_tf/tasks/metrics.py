@@ -8,7 +8,7 @@ Letters in shapes: B batch, P predictions, V vocabulary, R rows of a data set.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -76,3 +76,39 @@ METRICS: Mapping[str, Metric] = {
     "pearson": _correlation(stats.pearsonr),
     "spearman": _correlation(stats.spearmanr),
 }
+
+ClassTable: TypeAlias = dict[str, dict[str, float]]
+
+
+def class_table(labels: Sequence[str], columns: Sequence[np.ndarray]) -> ClassTable:
+    """Names what scikit-learn's `precision_recall_fscore_support` gives of each label.
+
+    Returns:
+      Label -> `precision`, `recall`, `f1` and `support`, the number of its rows.
+    """
+    names = ("precision", "recall", "f1")
+    return {
+        label: {
+            **{name: float(value) for name, value in zip(names, values, strict=True)},
+            "support": int(support),
+        }
+        for label, *values, support in zip(labels, *columns, strict=True)
+    }
+
+
+def table_lines(classes: ClassTable, things: str) -> list[str]:
+    """Lines of a table of classes, for people.
+
+    Args:
+      classes: as of `class_table`.
+      things: what `support` counts, as "entities".
+    """
+    width = max(map(len, classes), default=0)
+    lines = [f"{'':{width}}  precision  recall      F1  {things}"]
+    for name, values in classes.items():
+        numbers = [f"{100 * values[key]:6.2f}" for key in ("precision", "recall", "f1")]
+        lines.append(
+            f"{name:{width}}  {numbers[0]:>9}  {numbers[1]}  {numbers[2]}  "
+            f"{values['support']:>{len(things)}}"
+        )
+    return lines

@@ -153,16 +153,3 @@ def _pairs(
     gold = gold_tags(predictions, labels)
     spelled = [list(map(entities.with_prefixes, each)) for each in (gold, predicted)]
     return spelled[0], spelled[1]
-
-
-def table_lines(classes: dict[str, dict[str, float]]) -> list[str]:
-    """Lines of the table of `class_table`, for people."""
-    width = max(map(len, classes), default=0)
-    lines = [f"{'':{width}}  precision  recall      F1  entities"]
-    for name, values in classes.items():
-        numbers = [f"{100 * values[key]:6.2f}" for key in ("precision", "recall", "f1")]
-        lines.append(
-            f"{name:{width}}  {numbers[0]:>9}  {numbers[1]}  {numbers[2]}  "
-            f"{values['support']:>8}"
-        )
-    return lines

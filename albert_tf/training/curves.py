@@ -29,10 +29,10 @@ _HIDDEN = {
 }
 # Panels after those of losses and metrics.
 _LAST = ("learning_rate", "gradient_norm", "examples_per_second")
-_SOFTWARE = "albert-tf learning curves"
+SOFTWARE = "albert-tf learning curves"
 # The beginnings by which `file_kinds` knows both files.
 _PAGE_HEAD = "<!DOCTYPE html>\n<!-- albert-tf learning curves -->\n"
-_IMAGE_HEAD = f"\x89PNG\r\n\x1a\n Software\0{_SOFTWARE}".encode("latin-1")
+IMAGE_HEAD = f"\x89PNG\r\n\x1a\n Software\0{SOFTWARE}".encode("latin-1")
 _STYLE = (
     "body { font-family: sans-serif; margin: 2em; } img { max-width: 100%; } "
     "th, td { padding: 0.2em 1em; text-align: right; } "
@@ -158,7 +158,7 @@ def draw(runs: Mapping[str, Curves]) -> bytes:
         axes.set_visible(False)
     _add_legend(figure, list(runs), colors)
     image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=90, metadata={"Software": _SOFTWARE})
+    figure.savefig(image, format="png", dpi=90, metadata={"Software": SOFTWARE})
     return image.getvalue()
 
 
@@ -276,7 +276,7 @@ def check_output(path: PathLike) -> None:
       FileExistsError: a file of another kind is there.
     """
     is_page = _is_page(path)
-    check_replaceable(path, _PAGE_HEAD.encode() if is_page else _IMAGE_HEAD)
+    check_replaceable(path, _PAGE_HEAD.encode() if is_page else IMAGE_HEAD)
 
 
 def _is_page(path: PathLike) -> bool:

@@ -1,6 +1,7 @@
 """Ensembles: several models' predictions of the same rows, averaged (section 4.9 of the
 paper)."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.files import read_json
 from albert_tf.storage import AnyPath
-from albert_tf.task_config import Squad, TaskConfig
+from albert_tf.task_config import MultiLabel, Squad, TaskConfig
 from albert_tf.training import stored_predictions
 from albert_tf.training.stored_predictions import Predictions
 
@@ -37,7 +38,7 @@ def check_output(folder: AnyPath) -> None:
 def shared_task(
     names: Sequence[str], task_configs: Sequence[TaskConfig | None]
 ) -> TaskConfig:
-    """The one task of several models.
+    """The one task of several models; its thresholds of labels are their means.
 
     Args:
       names: of the models, for messages.
@@ -45,7 +46,8 @@ def shared_task(
     Raises:
       ValueError: they differ in task or labels, or one is of SQuAD or of no task.
     """
-    first = None
+    first: TaskConfig | None = None
+    thresholds = []
     for name, task_config in zip(names, task_configs, strict=True):
         if task_config is None:
             raise ValueError(f"{name} was not trained for a task: leave it out.")
@@ -55,6 +57,8 @@ def shared_task(
                 "ensemble_squad.py."
             )
         first = first or task_config
+        if isinstance(task_config, MultiLabel):
+            thresholds.append(task_config.all_thresholds)
         values, expected = task_config.to_dict(), first.to_dict()
         for key in _SHARED:
             if values.get(key) != expected.get(key):
@@ -64,6 +68,9 @@ def shared_task(
                 )
     if first is None:
         raise ValueError("An ensemble needs models. Received none: give --models.")
+    if isinstance(first, MultiLabel):
+        means = np.mean(thresholds, axis=0).tolist()
+        return dataclasses.replace(first, thresholds=means)
     return first
 
 

@@ -14,16 +14,18 @@ import tensorflow as tf
 
 from albert_tf.checkpoints import output_folders
 from albert_tf.checkpoints.model_dir import ModelDir, model_files, replace_task
+from albert_tf.checkpoints.output_names import RESULTS_FILE
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import AnyPath, PathLike, as_path
-from albert_tf.task_config import Squad, TaskConfig
+from albert_tf.task_config import MultiLabel, Squad, TaskConfig
 from albert_tf.tasks.answer_metrics import QuestionSet
 from albert_tf.tasks.base import Task
 from albert_tf.tasks.create import create_task
 from albert_tf.tasks.squad import squad_task
 from albert_tf.text.vocabulary_content import vocabulary_digest
-from albert_tf.training import devices, multi_run, squad_answers
+from albert_tf.training import devices, label_thresholds, multi_run, squad_answers
+from albert_tf.training.class_weights import create_loss
 from albert_tf.training.fine_tuning_config import FineTuningConfig, split_settings
 from albert_tf.training.job import Job
 from albert_tf.training.multi_run import FineTuned
@@ -128,7 +130,8 @@ def fine_tune(
     outcome = multi_run.train(run.job(), configs[0].num_runs, strategy, run.splits)
     if not outcome.preempted:
         run.write_answers(outcome, str(output_dir))
-    return outcome
+        run.tune_labels(outcome, str(output_dir))
+    return dataclasses.replace(outcome, task_config=run.task_config)
 
 
 def evaluate(
@@ -161,7 +164,9 @@ def evaluate(
     run.check_outputs()
     outcome = multi_run.evaluate(run.job(), strategy, run.splits)
     run.write_answers(outcome, model.checkpoint)
-    return outcome
+    if run.options.tune_threshold:
+        run.tune_labels(outcome, model.checkpoint)
+    return dataclasses.replace(outcome, task_config=run.task_config)
 
 
 def _read(model: ModelDir | PathLike) -> ModelDir:
@@ -232,13 +237,15 @@ class _FineTuning:
             unshare=self.options.unshare,
             files=model_files(self.vocabulary, self.task_config.to_dict()),
             settings={"classifier_dropout": self.options.classifier_dropout},
+            decisive_settings=self.options.loss_settings if self.data.train else {},
         )
 
     def _task(self) -> Task:
         dropout = self.options.classifier_dropout
         if isinstance(self.task_config, Squad):
             return squad_task(self.task_config, dropout, self.questions)
-        return create_task(self.task_config, dropout)
+        loss = create_loss(self.options, self.task_config, self.data.train)
+        return create_task(self.task_config, dropout, loss)
 
     def check_outputs(self) -> None:
         """SQuAD: checks that the answers replace no files of another kind.
@@ -269,6 +276,27 @@ class _FineTuning:
         for weights, place, run in (*runs, (model, folder, outcome)):
             [predicted] = run.predictions.values()
             self._write_answers(weights, place, predicted)
+
+    def tune_labels(self, outcome: FineTuned, model: str) -> None:
+        """Several labels a text: finds the thresholds of each run.
+
+        Args:
+          outcome: predictions, and those of several runs.
+          model: the best run's folder or weights.
+        """
+        config = self.task_config
+        if not isinstance(config, MultiLabel):
+            return
+        folder = as_path(self.train_config.output_dir)
+        name = RESULTS_FILE if outcome.trained else multi_run.EVALUATION_FILE
+        runs = {str(folder / run): found for run, found in outcome.runs.items()}
+        best = str(folder / outcome.results["best_run"]) if runs else model
+        for place, found in (runs or {model: outcome}).items():
+            file = (as_path(place) if runs else folder) / name
+            written = file if devices.is_chief(self.strategy) else None
+            tuned = label_thresholds.tune(found, config, place, written)
+            if place == best:
+                self.task_config = tuned
 
     def _write_answers(self, model: str, folder: AnyPath, predicted) -> None:
         task_config = Squad.require(self.task_config)

@@ -14,6 +14,8 @@ OPTIMIZER = OptimizerConfig(
 # Settings of `TrainConfig` that differ from those of pretraining.
 TRAIN = {"train_batch_size": 32, "eval_batch_size": 8, "save_checkpoints_steps": 1000}
 
+LOSS_SETTINGS = ("class_weights", "label_smoothing", "focal_gamma")
+
 
 @dataclasses.dataclass(frozen=True)
 class FineTuningConfig:
@@ -27,18 +29,31 @@ class FineTuningConfig:
       warmup_proportion: share of the steps that warm up; used with num_train_epochs
         only, instead of num_warmup_steps.
       classifier_dropout: probability of dropping a value of the head's input.
+      class_weights: weights of the examples of each label in training: "balanced", so
+        that all labels count as much as their share of equal ones would
+        (scikit-learn's formula; of several labels a text, rows without the label by
+        rows with it), or "label:weight,..." for those that differ from 1. Evaluations
+        are not weighted.
+      label_smoothing: classifiers: share of the target that is spread evenly over the
+        labels in training.
+      focal_gamma: classifiers: exponent of the focal loss of training; 0: plain
+        cross-entropy.
       unshare: allow layers that share weights in the start model to start as copies of
         them; a model that shares all parameters gets its own for every layer.
       null_threshold: SQuAD v2.0: threshold in the place of the task's; None: the
         task's.
       tune_threshold: SQuAD v2.0: find the threshold of the best F1 on the split "dev"
-        and store it with the model.
+        and store it with the model. Several labels a text: find that of each label;
+        training always does.
     """
 
     num_runs: int = 1
     num_train_epochs: float = 0.0
     warmup_proportion: float = 0.1
     classifier_dropout: float = 0.1
+    class_weights: str = ""
+    label_smoothing: float = 0.0
+    focal_gamma: float = 0.0
     unshare: bool = False
     null_threshold: float | None = None
     tune_threshold: bool = False
@@ -61,6 +76,21 @@ class FineTuningConfig:
                 "classifier_dropout must be at least 0 and below 1. Received "
                 f"{self.classifier_dropout}."
             )
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(
+                "label_smoothing must be at least 0 and below 1. Received "
+                f"{self.label_smoothing}."
+            )
+        if not (math.isfinite(self.focal_gamma) and self.focal_gamma >= 0):
+            raise ValueError(
+                "focal_gamma must be a number of at least 0. Received "
+                f"{self.focal_gamma}."
+            )
+
+    @property
+    def loss_settings(self) -> dict[str, Any]:
+        """The settings of a classifier's loss."""
+        return {name: getattr(self, name) for name in LOSS_SETTINGS}
 
     def schedule(
         self, optimizer_config: OptimizerConfig, rows: int, batch_size: int

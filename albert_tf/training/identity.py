@@ -54,6 +54,9 @@ _EARLIER = {
     "head_learning_rate": None,
     "freeze": "",
     _DEPTHS: "",
+    "class_weights": "",
+    "label_smoothing": 0.0,
+    "focal_gamma": 0.0,
 }
 # Values that earlier releases did not store: not compared where they are missing.
 _DIGEST = "training_sha256"
@@ -77,6 +80,7 @@ def run_settings(job: Job, replicas: int) -> dict[str, Any]:
         **_masks(job),
         **({_DEPTHS: job.depth_schedule} if job.depth_schedule else {}),
         **job.settings,
+        **job.decisive_settings,
     }
 
 
@@ -224,6 +228,7 @@ def _identity(job: Job) -> dict[str, Any]:
         if optimizer_config.lr_schedule_by == "time":
             identity["max_train_hours"] = job.train_config.max_train_hours
         identity |= {name: train[name] for name in _DECISIVE}
+        identity |= job.decisive_settings
         identity[_PHASES] = phases.to_text(job.phases)
         identity[_DEPTHS] = job.depth_schedule
         identity["training_rows"] = sum(rows.total_rows for rows in job.train_sets)

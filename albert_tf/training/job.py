@@ -35,6 +35,8 @@ class Job:
       files: name -> content of files stored next to the weights, so that the folder is
         a complete model: the vocabulary and the task configuration.
       settings: JSON values that `results.json` keeps next to the configurations.
+      decisive_settings: such values that decide the weights of a training, so that a
+        run is resumed with the same ones only.
     """
 
     task: Task
@@ -50,6 +52,7 @@ class Job:
     depth_schedule: str = ""
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    decisive_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         if self.train_rows:

@@ -286,7 +286,8 @@ class Evaluator(orbit.StandardEvaluator):
         self._strategy = tf.distribute.get_strategy()
         # Tasks with predictions report their loss under the original's name, `eval_`.
         prefix = "eval_" if task.predictions else ""
-        numbers = {f"{prefix}{name}": loss for name, loss in task.losses.items()}
+        reported = task.evaluation_losses or task.losses
+        numbers = {f"{prefix}{name}": loss for name, loss in reported.items()}
         self._numbers = {**numbers, **task.metrics}
         self._means = _mean_metrics(self._numbers)
         self._rows = tf_keras.metrics.Sum("rows")

@@ -20,7 +20,15 @@ from albert_tf.files import json_bytes, write_json
 from albert_tf.locks import exclusive
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import AnyPath, as_path
-from albert_tf.training import curves, devices, evaluation, identity, stored_predictions
+from albert_tf.task_config import TaskConfig
+from albert_tf.training import (
+    confusion,
+    curves,
+    devices,
+    evaluation,
+    identity,
+    stored_predictions,
+)
 from albert_tf.training.job import Job
 from albert_tf.training.run import RunStatus, run
 from albert_tf.training.run_folder import check_results, make_folder, no_check
@@ -29,6 +37,8 @@ from albert_tf.training.stored_predictions import Predictions
 EVALUATION_FILE = "eval_results.json"
 # The highest of the paper's rates of fine-tuning (Table 14).
 USUAL_LEARNING_RATE = 5e-5
+# Share of a class from which on guessing it may be the best that plain training finds.
+_MOST_OF_ONE_CLASS = 0.8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +51,14 @@ class FineTuned:
       predictions: name of the split -> predictions of the best weights, as
         `stored_predictions.read` returns them. Empty after a run that was stopped.
       runs: of several runs, folder name ("run_1") -> outcome of that run.
+      task_config: what `albert_tf.training.fine_tune` trained or evaluated for, with
+        the thresholds that were found.
     """
 
     results: dict[str, Any]
     predictions: dict[str, Predictions] = dataclasses.field(default_factory=dict)
     runs: dict[str, "FineTuned"] = dataclasses.field(default_factory=dict)
+    task_config: TaskConfig | None = None
 
     @property
     def reports(self) -> dict[str, Any]:
@@ -104,6 +117,7 @@ def train(
             check_results(folder)
             curves.check_outputs(folder)
             stored_predictions.check_outputs(folder, splits)
+            confusion.check_outputs(folder, splits)
         if num_runs == 1:
             return _train_run(job, strategy, splits, check)
         return _train_runs(job, num_runs, strategy, splits, check)
@@ -161,6 +175,7 @@ def evaluate(
     identity.check_results_kept(job)
     folder = as_path(job.train_config.output_dir)
     stored_predictions.check_outputs(folder, splits)
+    confusion.check_outputs(folder, splits)
     if any(rows.metadata.get("labelled", True) for rows in splits.values()):
         sample = json_bytes({"checkpoint": "", "sets": {}})
         check_replaceable(folder / EVALUATION_FILE, sample)
@@ -243,15 +258,18 @@ def _evaluate_and_store(
         warning = collapse_warning(name, predicted, rate)
         if warning:
             print(f"WARNING: {warning}", flush=True)
-    if devices.is_chief(strategy):
-        check()
-        folder = as_path(job.train_config.output_dir)
-        stored_predictions.write(folder, predictions)
     reports = {
         name: evaluated.report
         for name, evaluated in evaluations.items()
         if predictions[name]["labelled"]
     }
+    if devices.is_chief(strategy):
+        check()
+        folder = as_path(job.train_config.output_dir)
+        stored_predictions.write(folder, predictions)
+        for name, report in reports.items():
+            if matrix := report.get("confusion_matrix"):
+                confusion.write_image(folder, name, list(report["classes"]), matrix)
     return reports, predictions
 
 
@@ -279,6 +297,11 @@ def collapse_warning(
         f"all {len(labels)} predictions of {name} are one class, which {share:.0%} of "
         "its labels are: the model tells no rows apart."
     )
+    if share > _MOST_OF_ONE_CLASS:
+        return (
+            f"{text} Weigh the rare classes with --class_weights=balanced, and judge "
+            "by macro_f1."
+        )
     if learning_rate is None:
         return text
     if learning_rate > USUAL_LEARNING_RATE:

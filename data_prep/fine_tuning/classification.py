@@ -17,7 +17,7 @@ _MANY_UNKNOWN, _MANY_TRUNCATED, _MANY_INEXACT = 0.02, 0.05, 0.05
 
 def classification_rows(
     examples: Sequence[Example],
-    values: Sequence[float],
+    values: Sequence[Any],
     tokenizer: AlbertTokenizer,
     max_seq_length: int,
     statistics: dict[str, Any],
@@ -28,7 +28,7 @@ def classification_rows(
 
     Args:
       examples: one or two texts each; an empty second text is still a segment.
-      values: their labels: indices, or numbers.
+      values: their labels: indices, numbers, or lists of 0 and 1.
       tokenizer: tokenizes the texts.
       max_seq_length: most tokens of a row, special tokens included.
       statistics: receives `rows`, `pieces` (tokens), `unknown_pieces` and
@@ -118,6 +118,17 @@ def row_warnings(name: str, statistics: Mapping[str, Any]) -> list[str]:
         warnings.append(
             f"{respelled} labels of {name} had white space around or more than one "
             "space in them, or are whole numbers as 1.0: they were named without."
+        )
+    repeated = statistics.get("repeated_labels", 0)
+    if repeated:
+        warnings.append(
+            f"{repeated} labels of {name} are empty or stand twice in a row: they were "
+            "left out."
+        )
+    if statistics.get("labels_present") == 1 and statistics["rows"] > 1:
+        warnings.append(
+            f"all {statistics['rows']:,} rows of {name} have one and the same label: "
+            "nothing can be learned or measured on them; check the label column."
         )
     skipped = statistics.get("skipped_rows", 0)
     if skipped:

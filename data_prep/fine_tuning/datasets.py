@@ -13,62 +13,31 @@ Each returns a `TaskData`, which `albert_tf.fine_tune` takes, and so does `taggi
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.task_config import (
     Classification,
     MultipleChoice,
     Regression,
     Squad,
-    TaskConfig,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import glue as glue_tasks
 from data_prep.fine_tuning import race as race_reader
-from data_prep.fine_tuning import split_rows, tables
+from data_prep.fine_tuning import split_rows
 from data_prep.fine_tuning import squad as squad_reader
 from data_prep.fine_tuning.squad import SquadFile
-from data_prep.fine_tuning.tables import Columns
+from data_prep.fine_tuning.table_data import read_tables
+from data_prep.fine_tuning.table_data import table as table
+from data_prep.fine_tuning.table_data import table_of_task as table_of_task
+from data_prep.fine_tuning.task_data import (
+    CACHE_DIR,
+    MAX_SEQ_LENGTH,
+    task_data,
+)
+from data_prep.fine_tuning.task_data import CUSTOM as CUSTOM
+from data_prep.fine_tuning.task_data import TaskData as TaskData
 
-CUSTOM = "custom"  # the task of a table of one's own
-CACHE_DIR = "fine_tuning_cache"
-MAX_SEQ_LENGTH = 512
-# Splits with labels to evaluate on: the usual one, and MNLI's second.
-DEV_SPLITS = ("dev", "mismatched")
 _RACE_SPLITS = ("train", "dev", "test")
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskData:
-    """The splits of a task.
-
-    Attributes:
-      task_config: the task; a model keeps it as `task.json`.
-      train: rows to train on; None: there are none.
-      dev: name -> rows with labels to evaluate on; the split "dev" chooses the best
-        checkpoint.
-      test: name -> rows to predict.
-      notes: counts of the files that were read, a line each.
-      warnings: possible mistakes, as many unknown tokens, a line each.
-      questions: SQuAD: the file whose rows are "dev" or "test"; None elsewhere.
-    """
-
-    task_config: TaskConfig
-    train: RecordSet | None = None
-    dev: Mapping[str, RecordSet] = dataclasses.field(default_factory=dict)
-    test: Mapping[str, RecordSet] = dataclasses.field(default_factory=dict)
-    notes: Sequence[str] = ()
-    warnings: Sequence[str] = ()
-    questions: SquadFile | None = None
-
-    def with_test(self, other: "TaskData") -> "TaskData":
-        """Returns these splits with the test splits of `other` instead."""
-        return dataclasses.replace(
-            self,
-            test=other.test,
-            notes=(*self.notes, *other.notes),
-            warnings=(*self.warnings, *other.warnings),
-        )
 
 
 def glue(
@@ -106,7 +75,7 @@ def glue(
         "test": {**task.test_files, **diagnostics},
     }
     chosen = {name: file for split in splits for name, file in names[split].items()}
-    data = _read_tables(
+    data = read_tables(
         {name: glue_tasks.find_file(folder, file) for name, file in chosen.items()},
         task_config,
         task.train,
@@ -131,113 +100,6 @@ def glue_config(
     if task.labels is None:
         return Regression(name, task.bounds, max_seq_length, columns)
     return Classification(name, task.labels, task.metrics, max_seq_length, columns)
-
-
-def table(
-    files: Mapping[str, PathLike],
-    tokenizer: AlbertTokenizer,
-    columns: Columns | None = None,
-    *,
-    regression: bool = False,
-    max_seq_length: int = MAX_SEQ_LENGTH,
-    cache_dir: PathLike = CACHE_DIR,
-    on_bad_row: str = "error",
-) -> TaskData:
-    """Reads tables of one's own to train a classification or a regression on.
-
-    Args:
-      files: split -> .tsv, .csv or .jsonl file. "train" is needed, whose labels become
-        the task's; "dev" has labels; any other split is predicted.
-      tokenizer: the model's.
-      columns: the columns; None: "text" and "label".
-      regression: True if labels are numbers to predict.
-      max_seq_length: longest row in tokens, special tokens included.
-      cache_dir: folder for the converted rows.
-      on_bad_row: as `tables.read_table`.
-    Raises:
-      FileNotFoundError: a file is missing.
-      ValueError: labels that cannot be learned, a row that cannot be read, or a length
-        without room.
-    """
-    if "train" not in files:
-        raise ValueError(
-            f"A table to train on is needed. Received {', '.join(files) or 'none'}: "
-            "add 'train', or use table_of_task for a trained model."
-        )
-    columns = columns or Columns("text", label="label")
-    stored = dataclasses.asdict(columns)
-    task_config: Classification | Regression
-    if regression:
-        task_config = Regression(CUSTOM, None, max_seq_length, stored)
-    else:
-        labels = tables.read_labels(files["train"], columns, on_bad_row)
-        metrics = ["eval_accuracy"]
-        metrics += ["f1", "matthew_corr"] if len(labels) == 2 else []
-        task_config = Classification(CUSTOM, labels, metrics, max_seq_length, stored)
-    conversion = split_rows.Conversion(tokenizer, cache_dir, on_bad_row)
-    return _read_tables(files, task_config, columns, conversion)
-
-
-def table_of_task(
-    files: Mapping[str, PathLike],
-    tokenizer: AlbertTokenizer,
-    task_config: TaskConfig | None,
-    *,
-    label_column: str | int | None = None,
-    cache_dir: PathLike = CACHE_DIR,
-    on_bad_row: str = "error",
-) -> TaskData:
-    """Reads tables for a model that is trained already.
-
-    Args:
-      files: split -> .tsv, .csv or .jsonl file. "dev" has labels; any other split is
-        predicted.
-      tokenizer: the model's.
-      task_config: the model's, which has the labels, the columns and the length.
-      label_column: column of the label in "dev"; None: the one trained on, or else
-        "label".
-      cache_dir: folder for the converted rows.
-      on_bad_row: as `tables.read_table`.
-    Raises:
-      FileNotFoundError: a file is missing.
-      ValueError: the model is of another task, or a row that cannot be read.
-    """
-    if not isinstance(task_config, Classification | Regression):
-        name = task_config.task_name if task_config else "no task"
-        raise ValueError(
-            f"The model was trained for {name}, not to classify texts: give one that "
-            "was."
-        )
-    known = dict(task_config.columns)
-    if known.get("text") is None:
-        raise ValueError(
-            f"The task {task_config.task_name} does not say which column of a table "
-            "holds the text: give it, as --text_column or in its columns."
-        )
-    if label_column is None:
-        label_column = known.get("label")
-    if label_column is None:
-        label_column = "label"
-    columns = Columns(**{**known, "label": label_column})
-    conversion = split_rows.Conversion(tokenizer, cache_dir, on_bad_row)
-    return _read_tables(files, task_config, columns, conversion)
-
-
-def _read_tables(
-    files: Mapping[str, PathLike],
-    task_config: Classification | Regression,
-    columns: Columns,
-    conversion: split_rows.Conversion,
-) -> TaskData:
-    """Converts each file; splits that are predicted have the columns of the task."""
-    splits = {}
-    for name, file in files.items():
-        labelled = name == "train" or name in DEV_SPLITS
-        read = columns
-        if not labelled:
-            read = dataclasses.replace(Columns(**task_config.columns), label=None)
-        splits[name] = split_rows.of_table(name, file, read, task_config, conversion)
-    return task_data(task_config, splits)
 
 
 def squad(
@@ -366,22 +228,3 @@ def race_files(
     # The published archive has all files in a folder RACE.
     nested = {name: folder / "RACE" / name for name in splits}
     return {n: path if path.is_dir() else folder / n for n, path in nested.items()}
-
-
-def task_data(
-    task_config: TaskConfig, splits: Mapping[str, RecordSet], notes: Sequence[str] = ()
-) -> TaskData:
-    """Sorts splits by their names, and adds the warnings about their rows."""
-    warnings = [
-        warning
-        for name, rows in splits.items()
-        for warning in split_rows.warnings_of(name, rows)
-    ]
-    return TaskData(
-        task_config,
-        splits.get("train"),
-        {name: rows for name, rows in splits.items() if name in DEV_SPLITS},
-        {n: rows for n, rows in splits.items() if n not in ("train", *DEV_SPLITS)},
-        notes,
-        warnings,
-    )

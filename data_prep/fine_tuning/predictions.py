@@ -9,6 +9,7 @@ from albert_tf.files import json_bytes, make_folder, write_whole
 from albert_tf.storage import AnyPath
 from albert_tf.task_config import (
     Classification,
+    MultiLabel,
     MultipleChoice,
     Regression,
     TaskConfig,
@@ -48,7 +49,7 @@ def check_outputs(task_config: TaskConfig, table: AnyPath, answers: AnyPath) -> 
       FileExistsError: it would.
     """
     classes = 2  # of multiple choice at least
-    if isinstance(task_config, Classification):
+    if isinstance(task_config, Classification | MultiLabel):
         classes = len(task_config.labels)
     sample = {
         "index": np.array(["0"]),
@@ -67,6 +68,10 @@ def _contents(predicted: Predictions, task_config: TaskConfig) -> tuple[bytes, b
     if isinstance(task_config, MultipleChoice):
         answers = json_bytes(choice_answers(predicted))
         return _text(choice_lines(predicted)), answers
+    if isinstance(task_config, MultiLabel):
+        lines = label_set_lines(predicted, task_config)
+        table = probability_lines(predicted, task_config.labels)
+        return _text(table), _text(lines)
     labels = bounds = None
     if isinstance(task_config, Classification):
         labels = task_config.labels
@@ -104,6 +109,24 @@ def submission_lines(
         answers = [labels[place] for place in predicted["probabilities"].argmax(-1)]
     pairs = zip(indices, answers, strict=True)
     return ["index\tprediction", *(f"{index}\t{answer}" for index, answer in pairs)]
+
+
+def label_set_lines(predicted: Predictions, task_config: MultiLabel) -> list[str]:
+    """Lines of a table, `index` and `labels`, tab-separated: the labels of each row
+    whose probabilities reach their thresholds, in the order of the task.
+
+    Args:
+      predicted: `probabilities` [R, labels], and `index`, the ids of the R rows.
+      task_config: labels, thresholds, and the text between two labels.
+    """
+    probabilities = predicted["probabilities"]
+    thresholds = np.asarray(task_config.all_thresholds, probabilities.dtype)
+    labels = np.asarray(task_config.labels)
+    lines = ["index\tlabels"]
+    for index, row in zip(predicted["index"], probabilities, strict=True):
+        names = task_config.label_separator.join(labels[row >= thresholds])
+        lines.append(f"{index}\t{names}")
+    return lines
 
 
 def probability_lines(

@@ -9,6 +9,7 @@ from albert_tf.records.features import (
     Features,
     choice_features,
     classifier_features,
+    multi_label_features,
     squad_features,
     tagging_features,
 )
@@ -16,14 +17,17 @@ from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import PathLike
 from albert_tf.task_config import (
     Classification,
+    MultiLabel,
     MultipleChoice,
     Regression,
     Squad,
     Tagging,
+    TextTask,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import (
     classification,
+    label_sets,
     multiple_choice,
     race,
     squad_windows,
@@ -55,7 +59,7 @@ def of_table(
     name: str,
     file: PathLike,
     columns: tables.Columns,
-    task_config: Classification | Regression,
+    task_config: TextTask,
     conversion: Conversion,
 ) -> RecordSet:
     """Returns the rows of a table.
@@ -68,23 +72,22 @@ def of_table(
       conversion: tokenizer and cache.
     """
     labels = None
-    if isinstance(task_config, Classification):
+    if not isinstance(task_config, Regression):
         labels = list(task_config.labels)
     length = _length(task_config)
     labelled = columns.label is not None
+    several = isinstance(task_config, MultiLabel)
 
     def make(statistics: dict[str, Any]) -> _Made:
-        table = tables.read_table(file, columns, conversion.on_bad_row)
-        values: Sequence[float] = [0] * len(table.examples)
+        table = tables.read_table(file, columns, conversion.on_bad_row, several)
+        features = _text_features(task_config)
+        values: Sequence[Any] = [_no_label(task_config)] * len(table.examples)
         if labelled:
-            values = tables.label_values(table.examples, labels)
-        if labelled and labels is not None:
-            statistics["respelled_labels"] = tables.count_respelled(table.examples)
+            values = _labels(table.examples, task_config, statistics)
         statistics["skipped_rows"] = table.skipped_rows
         rows = classification.classification_rows(
             table.examples, values, conversion.tokenizer, length, statistics
         )
-        features = classifier_features("float32" if labels is None else "int64")
         return features, len(table.examples), rows
 
     settings = {
@@ -94,9 +97,48 @@ def of_table(
         "columns": dataclasses.asdict(columns),
         "on_bad_row": conversion.on_bad_row,
     }
+    if isinstance(task_config, MultiLabel):
+        settings["label_separator"] = task_config.label_separator
+        settings["numbered_labels"] = task_config.numbered_labels
     return _cached(
         f"{task_config.task_name}-{name}", [file], conversion, settings, make
     )
+
+
+def _text_features(task_config: TextTask) -> Features:
+    if isinstance(task_config, MultiLabel):
+        return multi_label_features(len(task_config.labels))
+    is_regression = isinstance(task_config, Regression)
+    return classifier_features("float32" if is_regression else "int64")
+
+
+def _no_label(task_config: TextTask) -> Any:
+    """A label for rows that are to be predicted."""
+    if isinstance(task_config, MultiLabel):
+        return [0] * len(task_config.labels)
+    return 0
+
+
+def _labels(
+    examples: Sequence[tables.Example],
+    task_config: TextTask,
+    statistics: dict[str, Any],
+) -> Sequence[Any]:
+    """The labels of examples as a model learns them; counts what is odd in them."""
+    match task_config:
+        case MultiLabel():
+            values = label_sets.label_set_values(examples, task_config)
+            separator = task_config.label_separator
+            repeated = label_sets.count_repeated(examples, separator)
+            statistics["repeated_labels"] = repeated
+            statistics["rows_without_label"] = sum(not any(row) for row in values)
+            return values
+        case Classification():
+            statistics["respelled_labels"] = tables.count_respelled(examples)
+            ids = tables.label_values(examples, task_config.labels)
+            statistics["labels_present"] = len(set(ids))
+            return ids
+    return tables.label_values(examples, None)
 
 
 def of_squad(
@@ -256,7 +298,7 @@ def _cached(
 
 
 def _length(
-    task_config: Classification | Regression | MultipleChoice | Tagging,
+    task_config: TextTask | MultipleChoice | Tagging,
 ) -> int:
     if task_config.max_seq_length is None:
         raise ValueError(

@@ -60,6 +60,7 @@ class Example:
       label: as the file has it, see `label_name`; None: labels are not read.
       place: file and line, for messages.
       label_is_number: whether the label is a number of JSON, so that 1.0 is 1.
+      labels: labels that the file has as a list; None: it has none, or a text.
     """
 
     index: str
@@ -68,6 +69,7 @@ class Example:
     label: str | None
     place: str
     label_is_number: bool = False
+    labels: tuple[str, ...] | None = None
 
 
 @dataclasses.dataclass
@@ -114,7 +116,12 @@ class _BadRows:
         self.skipped += 1
 
 
-def read_table(path: PathLike, columns: Columns, on_bad_row: str = "error") -> Table:
+def read_table(
+    path: PathLike,
+    columns: Columns,
+    on_bad_row: str = "error",
+    several_labels: bool = False,
+) -> Table:
     """Reads all rows of a file.
 
     Args:
@@ -122,6 +129,7 @@ def read_table(path: PathLike, columns: Columns, on_bad_row: str = "error") -> T
       columns: the columns to read.
       on_bad_row: "error", or "skip" to count rows with too few or too many columns, a
         missing value, or bytes that are not UTF-8.
+      several_labels: whether a label may be a list of them, of JSON.
     Raises:
       FileNotFoundError: no such file.
       ValueError: a column is missing, a row is bad (its line is named), or no row is
@@ -140,7 +148,8 @@ def read_table(path: PathLike, columns: Columns, on_bad_row: str = "error") -> T
     for line, row in _rows(path, columns, bad):
         try:
             place = f"{path}, line {line}"
-            examples.append(_example(row, columns, place, str(len(examples))))
+            number = str(len(examples))
+            examples.append(_example(row, columns, place, number, several_labels))
         except _BadRow as error:
             bad.add(line, str(error))
     if not examples:
@@ -149,18 +158,32 @@ def read_table(path: PathLike, columns: Columns, on_bad_row: str = "error") -> T
 
 
 def _example(
-    row: Mapping[Any, Any], columns: Columns, place: str, number: str
+    row: Mapping[Any, Any],
+    columns: Columns,
+    place: str,
+    number: str,
+    several_labels: bool,
 ) -> Example:
     def value(column: str | int, name: str) -> str:
         cell = row.get(column)
         if cell is None:
             raise _BadRow(f"the {name} column {column!r} has no value.")
+        return text(cell, column, name)
+
+    def text(cell: Any, column: str | int, name: str) -> str:
         if isinstance(cell, list | dict):
+            several = isinstance(cell, list) and name == "label"
             raise _BadRow(
                 f"the {name} column {column!r} holds {_KINDS[type(cell)]}, "
-                f"{repr(cell)[:_MOST_SHOWN]}: it must hold text or a number."
+                f"{repr(cell)[:_MOST_SHOWN]}: it must hold text or a number"
+                f"{', or pass --multi_label' if several else ''}."
             )
         return cell if isinstance(cell, str) else json.dumps(cell)
+
+    listed = row.get(columns.label) if several_labels else None
+    labels = None
+    if isinstance(listed, list):
+        labels = tuple(text(each, str(columns.label), "label") for each in listed)
 
     return Example(
         index=number if columns.index is None else value(columns.index, "index"),
@@ -170,9 +193,14 @@ def _example(
             if columns.text_pair is None
             else value(columns.text_pair, "second text")
         ),
-        label=None if columns.label is None else value(columns.label, "label"),
+        label=(
+            None
+            if columns.label is None or labels is not None
+            else value(columns.label, "label")
+        ),
         place=place,
         label_is_number=isinstance(row.get(columns.label), float),
+        labels=labels,
     )
 
 

@@ -5,11 +5,12 @@ from typing import Any
 
 from absl import flags
 
-from albert_tf.task_config import Classification, Regression, TaskConfig
+from albert_tf.task_config import MultiLabel, TaskConfig, TextTask
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training.fine_tuning_config import LOSS_SETTINGS, FineTuningConfig
 from data_prep.fine_tuning import datasets, glue, tables
 from data_prep.fine_tuning.datasets import CUSTOM, TaskData
-from flags import common_flags, fine_tuning_flags
+from flags import common_flags, fields, fine_tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -51,6 +52,21 @@ def define_flags() -> None:
         "was trained on.",
     )
     flags.DEFINE_bool("regression", False, "Custom task: predict numbers.")
+    flags.DEFINE_bool(
+        "multi_label", False, "Custom task: a row has any number of labels."
+    )
+    flags.DEFINE_string(
+        "label_separator",
+        MultiLabel.label_separator,
+        "Text between the labels of a row, with --multi_label.",
+    )
+    flags.DEFINE_string(
+        "label_names",
+        "",
+        "File with the name of a label a line, with --multi_label; tables have their "
+        "places, from 0. Default: tables have the names.",
+    )
+    fields.define(FineTuningConfig, *LOSS_SETTINGS, "tune_threshold")
     flags.DEFINE_enum(
         "on_bad_row",
         "error",
@@ -80,7 +96,7 @@ def read_data(
             f"The model was trained for {task_config.task_name}, not for {name}: "
             "leave --task_name out."
         )
-    if not isinstance(task_config, Classification | Regression):
+    if not isinstance(task_config, TextTask):
         raise ValueError(
             f"The model was trained for {name}, not to classify texts: give one that "
             "was."
@@ -149,24 +165,26 @@ def _files() -> dict[str, str]:
 
 
 def _train_on_tables(tokenizer: AlbertTokenizer) -> TaskData:
-    columns = tables.Columns(
-        text=FLAGS.text_column,
-        text_pair=FLAGS.text_pair_column or None,
-        label=FLAGS.label_column,
-    )
+    names = FLAGS.text_column, FLAGS.text_pair_column, FLAGS.label_column
+    columns = tables.Columns(*names[:1], names[1] or None, names[2])
+    if all(name.isdecimal() for name in names if name):
+        # Places of columns, in tables without a header.
+        places = [int(name) if name else None for name in names]
+        columns = tables.Columns(*places, header=False)
     return datasets.table(
         _files(),
         tokenizer,
         columns,
         regression=FLAGS.regression,
+        multi_label=FLAGS.multi_label,
+        label_separator=FLAGS.label_separator,
+        label_names=FLAGS.label_names or None,
         max_seq_length=FLAGS.max_seq_length,
         **_reading(),
     )
 
 
-def _read_tables(
-    tokenizer: AlbertTokenizer, task_config: Classification | Regression
-) -> TaskData:
+def _read_tables(tokenizer: AlbertTokenizer, task_config: TextTask) -> TaskData:
     # The files of some models do not say which texts a row has: the flags do.
     unknown = {"text": FLAGS.text_column, "text_pair": FLAGS.text_pair_column or None}
     columns = {"text": None, "text_pair": None, **(task_config.columns or unknown)}

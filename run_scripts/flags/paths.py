@@ -30,6 +30,7 @@ INPUT_FILES = (
     "dev_file",
     "eval_input_file",
     "input_file",
+    "label_names",
     "old_vocabulary",
     "predict_file",
     "spm_model_file",

@@ -5,6 +5,7 @@ import pytest
 from albert_tf.checkpoints import transformers_tasks
 from albert_tf.task_config import (
     Classification,
+    MultiLabel,
     MultipleChoice,
     Regression,
     Squad,
@@ -52,8 +53,8 @@ TASKS = {
             id2label=LABELS,
             problem_type="multi_label_classification",
         ),
-        None,
-        "problem_type 'multi_label_classification' with 3 labels is no task",
+        MultiLabel("custom", ["entailment", "neutral", "contradiction"]),
+        "one text or two",
     ),
     "several numbers": (
         values("SequenceClassification", id2label=LABELS, problem_type="regression"),

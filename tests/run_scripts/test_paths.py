@@ -18,7 +18,8 @@ HELPED = sorted(
 
 # Flags with texts and lists that name no file or folder.
 NOT_PATHS = {
-    *("batch_sizes", "clients", "config_override", "extra_symbol", "gcp_project"),
+    *("batch_sizes", "class_weights", "clients", "label_separator", "extra_symbol"),
+    *("config_override", "gcp_project"),
     *("inputs", "label_column", "language", "model_name", "peers", "precisions"),
     *("cores", "depth_schedule", "freeze", "phases", "question", "scheduler"),
     *("rematerializations", "select_by", "server", "shard_range", "signature"),

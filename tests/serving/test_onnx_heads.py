@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from albert_tf.serving.base import IDS
-from albert_tf.task_config import Classification, MultipleChoice, Regression, Tagging
+from albert_tf.task_config import (
+    Classification,
+    MultiLabel,
+    MultipleChoice,
+    Regression,
+    Tagging,
+)
 from helpers.onnx_models import (
     assert_refuses,
     content_of,
@@ -19,6 +25,7 @@ from helpers.onnx_models import (
 TASKS = {
     "classifier": Classification("toy", ["bad", "good", "ugly", "fair", "odd"]),
     "classifier with a threshold": Classification("toy", ["a", "b"], threshold=0.25),
+    "several labels": MultiLabel("toy", ["a", "b", "c"], thresholds=[0.5, 0.2, 0.7]),
     "regression": Regression("toy"),
     "multiple choice": MultipleChoice(),
     "tagger": Tagging("toy", ["O", "B-a", "I-a", "B-b"]),

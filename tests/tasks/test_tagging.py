@@ -8,12 +8,12 @@ from seqeval import metrics as seqeval_metrics
 from albert_tf.model.heads import TokenClassificationModel
 from albert_tf.task_config import Tagging
 from albert_tf.tasks import create_task, losses
+from albert_tf.tasks.metrics import table_lines
 from albert_tf.tasks.tagging import (
     UNSEEN,
     class_table,
     gold_tags,
     sentence_tags,
-    table_lines,
     tagging_metrics,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -123,8 +123,8 @@ def test_metrics_are_seqevals_over_whole_sentences():
     assert classes["micro avg"]["f1"] == pytest.approx(metrics["f1"])
     # A tag that the model does not know is an error.
     assert classes[UNSEEN]["f1"] == 0 and classes[UNSEEN]["support"] > 0
-    assert len(table_lines(classes)) == 1 + len(classes)
-    assert len({len(line) for line in table_lines(classes)}) == 1
+    assert len(table_lines(classes, "entities")) == 1 + len(classes)
+    assert len({len(line) for line in table_lines(classes, "entities")}) == 1
 
 
 def test_sentences_without_entities_have_metrics_and_no_classes():

@@ -1,0 +1,175 @@
+"""Configurations of the tasks of tables of texts; `task_config.py` has the others."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any, ClassVar, TypeAlias
+
+
+@dataclasses.dataclass(frozen=True)
+class Classification:
+    """Labels for one text or a pair of texts.
+
+    Attributes:
+      task_name: name of the task in reports, as "mnli" or "custom".
+      labels: names of the labels, in the order of the model's outputs.
+      metrics: names of `albert_tf.tasks.metrics.METRICS`; the first one chooses the
+        best checkpoint.
+      max_seq_length: longest row in tokens; None: as long as the model reads.
+      columns: columns of the tables that hold the texts, as `tables.Columns` of data
+        preparation; empty: unknown.
+      threshold: probability that clients of an exported model compare with; None:
+        the likeliest label counts.
+    """
+
+    kind: ClassVar[str] = "classification"
+    task_name: str
+    labels: Sequence[str]
+    metrics: Sequence[str] = ("eval_accuracy",)
+    max_seq_length: int | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    threshold: float | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "labels", tuple(self.labels))
+        object.__setattr__(self, "metrics", tuple(self.metrics))
+        if not self.labels:
+            raise ValueError(
+                f"A classification needs labels. Received none for {self.task_name!r}."
+            )
+        if not self.metrics:
+            raise ValueError(
+                "A classification needs a metric to choose its best checkpoint by. "
+                f"Received none for {self.task_name!r}."
+            )
+
+    @property
+    def has_text_pair(self) -> bool:
+        """True if rows have two texts."""
+        return self.columns.get("text_pair") is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of `task.json`."""
+        return {
+            "kind": self.kind,
+            "task_name": self.task_name,
+            "labels": list(self.labels),
+            "scores": list(self.metrics),
+            "bounds": None,
+            **present(self, "max_seq_length", "columns", "threshold"),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabel:
+    """Any number of labels, or none, for one text or a pair of texts.
+
+    Attributes:
+      task_name: name of the task in reports, as "custom".
+      labels: names of the labels, in the order of the model's outputs.
+      max_seq_length: longest row in tokens; None: as long as the model reads.
+      columns: as `Classification`.
+      thresholds: probability from which on a label counts, of each label; empty: 0.5.
+      label_separator: text between the labels of a row of a table.
+      numbered_labels: whether tables have the places of labels, from 0, in the place
+        of their names.
+    """
+
+    kind: ClassVar[str] = "multi_label"
+    task_name: str
+    labels: Sequence[str]
+    max_seq_length: int | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    thresholds: Sequence[float] = ()
+    label_separator: str = ","
+    numbered_labels: bool = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "labels", tuple(self.labels))
+        object.__setattr__(self, "thresholds", tuple(self.thresholds))
+        if not self.labels or len(set(self.labels)) < len(self.labels):
+            raise ValueError(
+                "Labels must be named, each once. Received "
+                f"{list(self.labels)!s:.200} for {self.task_name!r}."
+            )
+        if len(self.thresholds) not in (0, len(self.labels)):
+            raise ValueError(
+                f"{len(self.labels)} labels have as many thresholds, or none. Received "
+                f"{len(self.thresholds)}: train again."
+            )
+        if not self.label_separator:
+            raise ValueError("Labels need a separator. Received an empty one.")
+
+    @property
+    def has_text_pair(self) -> bool:
+        """True if rows have two texts."""
+        return self.columns.get("text_pair") is not None
+
+    @property
+    def all_thresholds(self) -> tuple[float, ...]:
+        """The threshold of each label."""
+        return tuple(self.thresholds) or (0.5,) * len(self.labels)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of `task.json`."""
+        return {
+            "kind": self.kind,
+            "task_name": self.task_name,
+            "labels": list(self.labels),
+            **present(self, "max_seq_length", "columns"),
+            "thresholds": list(self.thresholds),
+            "label_separator": self.label_separator,
+            "numbered_labels": self.numbered_labels,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Regression:
+    """A number for one text or a pair of texts.
+
+    Attributes:
+      task_name: name of the task in reports, as "sts-b" or "custom".
+      bounds: lowest and highest value that a submission may hold; None: no bounds.
+      max_seq_length: longest row in tokens; None: as long as the model reads.
+      columns: as `Classification`.
+    """
+
+    kind: ClassVar[str] = "regression"
+    task_name: str
+    bounds: Sequence[float] | None = None
+    max_seq_length: int | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", tuple(self.bounds))
+
+    @property
+    def has_text_pair(self) -> bool:
+        """True if rows have two texts."""
+        return self.columns.get("text_pair") is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of `task.json`."""
+        return {
+            "kind": self.kind,
+            "task_name": self.task_name,
+            "labels": None,
+            "scores": ["pearson", "spearman"],
+            "bounds": None if self.bounds is None else list(self.bounds),
+            **present(self, "max_seq_length", "columns"),
+        }
+
+
+# Any of them.
+TextTask: TypeAlias = Classification | MultiLabel | Regression
+
+
+def present(task_config: Any, *names: str) -> dict[str, Any]:
+    """Fields that have a value; of an earlier release no other ones were written."""
+    values = {name: getattr(task_config, name) for name in names}
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if value is not None and value != {}
+    }
