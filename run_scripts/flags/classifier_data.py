@@ -10,7 +10,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.fine_tuning_config import LOSS_SETTINGS, FineTuningConfig
 from data_prep.fine_tuning import datasets, glue, tables
 from data_prep.fine_tuning.datasets import CUSTOM, TaskData
-from flags import common_flags, fields, fine_tuning_flags
+from flags import common_flags, fields, fine_tuning_flags, table_flags
 
 FLAGS = flags.FLAGS
 
@@ -39,22 +39,19 @@ def define_flags() -> None:
     common_flags.define_predict_file_flag(
         "Table to predict, of any task, instead of its test files."
     )
-    flags.DEFINE_string("text_column", "text", "Custom task: column of the text.")
+    table_flags.define_text_column_flag("Custom task: ")
     flags.DEFINE_string(
         "text_pair_column",
         "",
         "Custom task: column of the second text; empty: there is none.",
     )
-    flags.DEFINE_string(
-        "label_column",
+    table_flags.define_label_column_flag(
         "label",
         "Custom task: column of the label. Default without --do_train: the one that "
         "was trained on.",
     )
     flags.DEFINE_bool("regression", False, "Custom task: predict numbers.")
-    flags.DEFINE_bool(
-        "multi_label", False, "Custom task: a row has any number of labels."
-    )
+    table_flags.define_multi_label_flag("Custom task: a row has any number of labels.")
     flags.DEFINE_string(
         "label_separator",
         MultiLabel.label_separator,

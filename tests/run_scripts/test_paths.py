@@ -19,7 +19,7 @@ HELPED = sorted(
 # Flags with texts and lists that name no file or folder.
 NOT_PATHS = {
     *("batch_sizes", "class_weights", "clients", "label_separator", "extra_symbol"),
-    *("config_override", "gcp_project"),
+    *("candidate_labels", "config_override", "gcp_project", "hypothesis_template"),
     *("inputs", "label_column", "language", "model_name", "peers", "precisions"),
     *("cores", "depth_schedule", "freeze", "phases", "question", "scheduler"),
     *("rematerializations", "select_by", "server", "shard_range", "signature"),
