@@ -23,7 +23,7 @@ _SQUAD_NAMES = {False: "squad_v1", True: "squad_v2"}
 _LENGTH = count(1, 2**31 - 1)
 # Memory grows with these.
 _LIST_LENGTH, _BEAM = count(1, 10_000), count(1, 1_000)
-_COLUMNS = ("text", "text_pair", "label", "index", "header")
+_COLUMNS = ("text", "text_pair", "label", "index", "header", "prefix")
 
 
 def _are_bounds(value: Any) -> bool:

@@ -17,6 +17,7 @@ from absl import flags
 from albert_tf.storage import AnyPath, as_path
 from data_prep.fine_tuning.datasets import CUSTOM, TaskData
 from data_prep.fine_tuning.predictions import check_outputs, write_predictions
+from data_prep.fine_tuning.superglue import SUBMISSIONS, SUPERGLUE
 from flags import classifier_data, common_flags, fine_tuning_flags
 
 FLAGS = flags.FLAGS
@@ -60,6 +61,8 @@ def _outputs(data: TaskData) -> dict[str, tuple[AnyPath, AnyPath]]:
         if len(data.test) > 1:
             table = f"test_results_{name}.tsv"
         answers = folder / "GLUE" / f"{name}.tsv"
+        if data.task_config.task_name in SUPERGLUE and name != "predict":
+            answers = folder / SUBMISSIONS / f"{name}.jsonl"
         if data.task_config.task_name == CUSTOM:
             answers = folder / f"{name}_predictions.tsv"
         files[name] = (folder / table, answers)

@@ -48,6 +48,12 @@ def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
     return sklearn_metrics.f1_score(labels, predicted, zero_division=0.0)
 
 
+def _macro_f1(labels: np.ndarray, predicted: np.ndarray) -> float:
+    return sklearn_metrics.f1_score(
+        labels, predicted, average="macro", zero_division=0.0
+    )
+
+
 def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
     with warnings.catch_warnings():
         # With a single label the coefficient is 0, as for any constant prediction; a
@@ -72,6 +78,7 @@ def _correlation(function: Callable) -> Metric:
 METRICS: Mapping[str, Metric] = {
     "eval_accuracy": sklearn_metrics.accuracy_score,
     "f1": _f1,
+    "macro_f1": _macro_f1,
     "matthew_corr": _matthews,
     "pearson": _correlation(stats.pearsonr),
     "spearman": _correlation(stats.spearmanr),

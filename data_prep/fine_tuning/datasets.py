@@ -21,11 +21,12 @@ from albert_tf.task_config import (
     Squad,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.fine_tuning import copa, split_rows
 from data_prep.fine_tuning import glue as glue_tasks
 from data_prep.fine_tuning import race as race_reader
-from data_prep.fine_tuning import split_rows
 from data_prep.fine_tuning import squad as squad_reader
 from data_prep.fine_tuning.squad import SquadFile
+from data_prep.fine_tuning.superglue import SUPERGLUE
 from data_prep.fine_tuning.table_data import read_tables
 from data_prep.fine_tuning.table_data import table as table
 from data_prep.fine_tuning.table_data import table_of_task as table_of_task
@@ -37,6 +38,8 @@ from data_prep.fine_tuning.task_data import (
 from data_prep.fine_tuning.task_data import CUSTOM as CUSTOM
 from data_prep.fine_tuning.task_data import TaskData as TaskData
 
+# Tasks on texts whose published files are read as they are.
+PUBLISHED = {**glue_tasks.GLUE, **SUPERGLUE}
 _RACE_SPLITS = ("train", "dev", "test")
 
 
@@ -50,11 +53,11 @@ def glue(
     cache_dir: PathLike = CACHE_DIR,
     on_bad_row: str = "error",
 ) -> TaskData:
-    """Reads a task of GLUE.
+    """Reads a task of GLUE or SuperGLUE.
 
     Args:
-      task_name: key of `glue.GLUE`, as "rte".
-      data_dir: folder of GLUE, or of the task, with the published .tsv files.
+      task_name: key of `PUBLISHED`, as "rte".
+      data_dir: folder of all tasks, or of this one, with the published files.
       tokenizer: the model's.
       splits: of "train", "dev" and "test"; the last two are all development and test
         files of the task.
@@ -66,11 +69,11 @@ def glue(
       ValueError: no such task, a row that cannot be read, or a length without room.
     """
     task_config = glue_config(task_name, max_seq_length)
-    task = glue_tasks.GLUE[task_config.task_name]
-    folder = glue_tasks.task_folder(as_path(data_dir), task_config.task_name)
+    task = PUBLISHED[task_config.task_name]
+    folder = glue_tasks.task_folder(as_path(data_dir), task)
     diagnostics, missing = task.find_diagnostics(folder)
     names = {
-        "train": {"train": "train.tsv"},
+        "train": {"train": task.train_file},
         "dev": task.dev_files,
         "test": {**task.test_files, **diagnostics},
     }
@@ -89,14 +92,15 @@ def glue(
 def glue_config(
     task_name: str, max_seq_length: int = MAX_SEQ_LENGTH
 ) -> Classification | Regression:
-    """Returns the task configuration of a task of GLUE."""
+    """Returns the task configuration of a task of GLUE or SuperGLUE."""
     name = task_name.lower()
-    if name not in glue_tasks.GLUE:
+    if name not in PUBLISHED:
         raise ValueError(
-            f"GLUE has the tasks {', '.join(glue_tasks.GLUE)}. Received {task_name!r}."
+            f"Tasks of GLUE and SuperGLUE are {', '.join(PUBLISHED)}. Received "
+            f"{task_name!r}."
         )
-    task = glue_tasks.GLUE[name]
-    columns = dataclasses.asdict(task.test)
+    task = PUBLISHED[name]
+    columns = task.test.to_dict()
     if task.labels is None:
         return Regression(name, task.bounds, max_seq_length, columns)
     return Classification(name, task.labels, task.metrics, max_seq_length, columns)
@@ -200,7 +204,12 @@ def race(
             f"Splits of RACE are {', '.join(_RACE_SPLITS)}. Received {min(unknown)!r}."
         )
     if task_config is None:
-        task_config = MultipleChoice("race", race_reader.LEVELS, MAX_SEQ_LENGTH)
+        is_copa = input_format == race_reader.COPA
+        task_config = MultipleChoice(
+            race_reader.COPA if is_copa else "race",
+            () if is_copa else race_reader.LEVELS,
+            MAX_SEQ_LENGTH,
+        )
     splits, notes = {}, []
     for name, path in files.items():
         source = split_rows.ChoiceFiles(name, path, input_format, levels)
@@ -215,7 +224,7 @@ def race_files(
     splits: Sequence[str] = ("train", "dev"),
     input_format: str = "race",
 ) -> dict[str, AnyPath]:
-    """Returns the folders of the published RACE, or TRAIN.jsonl and the like.
+    """Returns the folders of the published RACE, or train.jsonl and the like.
 
     Args:
       data_dir: the folder that holds them; RACE may be in a folder of that name.
@@ -225,6 +234,10 @@ def race_files(
     folder = as_path(data_dir)
     if input_format == "jsonl":
         return {name: folder / f"{name}.jsonl" for name in splits}
+    if input_format == race_reader.COPA:
+        inner = folder / "COPA"
+        folder = inner if inner.is_dir() else folder
+        return {name: folder / copa.FILES[name] for name in splits}
     # The published archive has all files in a folder RACE.
     nested = {name: folder / "RACE" / name for name in splits}
     return {n: path if path.is_dir() else folder / n for n, path in nested.items()}

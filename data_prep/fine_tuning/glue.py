@@ -30,6 +30,8 @@ class GlueTask:
       diagnostics: submission of a data set that has a folder of its own, and may be
         missing -> its file in the archives in use, relative to the task's folder.
       bounds: lowest and highest value of a regression in a submission.
+      train_file: file to train on.
+      folder: the task's folder in the published archive.
     """
 
     train: Columns
@@ -40,6 +42,8 @@ class GlueTask:
     test_files: Mapping[str, str]
     diagnostics: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     bounds: tuple[float, float] | None = None
+    train_file: str = "train.tsv"
+    folder: str = ""
 
     def find_diagnostics(self, folder: AnyPath) -> tuple[dict[str, str], list[str]]:
         """Finds the files of `diagnostics`.
@@ -72,7 +76,11 @@ def _task(
     **changes: Any,
 ) -> GlueTask:
     """Makes a task with one development and one test file, unless `changes` differ."""
-    files = {"dev_files": {"dev": "dev.tsv"}, "test_files": {name: "test.tsv"}}
+    files = {
+        "dev_files": {"dev": "dev.tsv"},
+        "test_files": {name: "test.tsv"},
+        "folder": name,
+    }
     return GlueTask(train, test, labels, metrics, **{**files, **changes})
 
 
@@ -152,13 +160,9 @@ GLUE: Mapping[str, GlueTask] = {
     "rte": _task(_PAIR, _UNLABELLED_PAIR, _ENTAILMENT, _ACCURACY, "RTE"),
     "wnli": _task(_PAIR, _UNLABELLED_PAIR, _BINARY, _ACCURACY, "WNLI"),
 }
-# Folders of the published archives.
-FOLDERS = {name: next(iter(task.test_files)) for name, task in GLUE.items()} | {
-    "mnli": "MNLI"
-}
 
 
-def task_folder(data_dir: AnyPath, name: str) -> AnyPath:
+def task_folder(data_dir: AnyPath, task: GlueTask) -> AnyPath:
     """The folder of a task's files: `data_dir` itself, or the task's folder in it.
 
     A folder "sst2" or "STSB" is found as well as "SST-2" or "STS-B".
@@ -166,20 +170,19 @@ def task_folder(data_dir: AnyPath, name: str) -> AnyPath:
     Raises:
       FileNotFoundError: neither holds its training or test file.
     """
-    task = GLUE[name]
-    wanted = ("train.tsv", *task.dev_files.values(), *task.test_files.values())
+    wanted = (task.train_file, *task.dev_files.values(), *task.test_files.values())
     folders: Iterable[AnyPath] = data_dir.iterdir() if data_dir.is_dir() else ()
     alike = [
         folder
         for folder in sorted(folders, key=lambda folder: folder.name)
-        if _letters(folder.name) == _letters(FOLDERS[name])
+        if _letters(folder.name) == _letters(task.folder)
     ]
-    for folder in (data_dir / FOLDERS[name], *alike, data_dir):
+    for folder in (data_dir / task.folder, *alike, data_dir):
         if any((folder / file).is_file() for file in wanted):
             return folder
     raise FileNotFoundError(
-        f"{data_dir} holds neither {FOLDERS[name]}/ nor {wanted[0]}: pass the folder "
-        "of GLUE, or of the task, as --data_dir."
+        f"{data_dir} holds neither {task.folder}/ nor {wanted[0]}: pass the folder of "
+        "all tasks, or of this one, as --data_dir."
     )
 
 

@@ -1,5 +1,6 @@
 """Writes what a model predicts: labels, values or letters, and probabilities."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -28,11 +29,13 @@ def write_predictions(
       predicted: what the task predicts for R rows, and `index` [R], their ids.
       task_config: the task; not SQuAD, whose answers `albert_tf` writes.
       table: gets the probabilities of each row, or its value, as text with tabs.
-      answers: gets the prediction of each row: for multiple choice JSON with a letter
-        for each id, else a table as GLUE's leaderboard reads it.
+      answers: gets the prediction of each row: if its name ends in .jsonl, lines as
+        SuperGLUE's leaderboard reads them; else for multiple choice JSON with a letter
+        for each id, and for other tasks a table as GLUE's leaderboard reads it.
     """
+    is_lines = answers.suffix == ".jsonl"
     for file, content in zip(
-        (table, answers), _contents(predicted, task_config), strict=True
+        (table, answers), _contents(predicted, task_config, is_lines), strict=True
     ):
         make_folder(file.parent)
         write_whole(file, content)
@@ -57,16 +60,21 @@ def check_outputs(task_config: TaskConfig, table: AnyPath, answers: AnyPath) -> 
         "values": np.zeros(1),
         "options": np.array([classes]),
     }
+    is_lines = answers.suffix == ".jsonl"
     for file, content in zip(
-        (table, answers), _contents(sample, task_config), strict=True
+        (table, answers), _contents(sample, task_config, is_lines), strict=True
     ):
         check_replaceable(file, content)
 
 
-def _contents(predicted: Predictions, task_config: TaskConfig) -> tuple[bytes, bytes]:
+def _contents(
+    predicted: Predictions, task_config: TaskConfig, is_lines: bool
+) -> tuple[bytes, bytes]:
     """The contents of the table and of the answers."""
     if isinstance(task_config, MultipleChoice):
         answers = json_bytes(choice_answers(predicted))
+        if is_lines:
+            answers = _text(superglue_lines(predicted, None))
         return _text(choice_lines(predicted)), answers
     if isinstance(task_config, MultiLabel):
         lines = label_set_lines(predicted, task_config)
@@ -82,8 +90,27 @@ def _contents(predicted: Predictions, task_config: TaskConfig) -> tuple[bytes, b
             "Predictions of classification, regression and multiple choice can be "
             f"written here. Received those of {task_config.task_name}."
         )
-    lines = submission_lines(predicted["index"], predicted, labels, bounds)
+    if is_lines and labels is not None:
+        lines = superglue_lines(predicted, labels)
+    else:
+        lines = submission_lines(predicted["index"], predicted, labels, bounds)
     return _text(probability_lines(predicted, labels)), _text(lines)
+
+
+def superglue_lines(predicted: Predictions, labels: Sequence[str] | None) -> list[str]:
+    """Lines of a file for SuperGLUE's leaderboard, an object each.
+
+    Args:
+      predicted: `probabilities` [R, labels or options], and `index` [R], the numbers of
+        the rows.
+      labels: names of the labels; None: options have their place, 0 or 1.
+    """
+    chosen = predicted["probabilities"].argmax(-1).tolist()
+    answers = chosen if labels is None else [labels[place] for place in chosen]
+    return [
+        json.dumps({"idx": int(index), "label": answer})
+        for index, answer in zip(predicted["index"], answers, strict=True)
+    ]
 
 
 def submission_lines(

@@ -2,7 +2,7 @@
 
     DATA_DIR/train|dev|test/middle|high/*.txt     as published: a JSON object a passage
     DATA_DIR/train|dev|test/middle|high/all.txt   the same objects in one file
-    FILE.jsonl                                    a question a line
+    FILE.jsonl                                    a question a line, or one of COPA
 
 `multiple_choice.py` makes rows of the questions.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.storage import AnyPath, PathLike, as_path
-from data_prep.fine_tuning import json_objects
+from data_prep.fine_tuning import copa, json_objects
 from data_prep.fine_tuning.multiple_choice import (
     MAX_OPTIONS,
     MIN_OPTIONS,
@@ -21,7 +21,8 @@ from data_prep.fine_tuning.multiple_choice import (
     letter,
 )
 
-INPUT_FORMATS = ("race", "jsonl")
+COPA = "copa"
+INPUT_FORMATS = ("race", "jsonl", COPA)
 
 # The parts of RACE: exams for pupils of 12 to 15 and of 15 to 18 years.
 LEVELS = ("middle", "high")
@@ -94,7 +95,7 @@ def read_questions(
       ValueError: a file is not of that format (its line and question are named), two
         questions have one id, or there are none.
     """
-    read = _line_questions if input_format == "jsonl" else _passage_questions
+    read = _READERS[input_format]
     questions: list[ChoiceQuestion] = []
     for path, level in files:
         for line, value in json_objects.objects(path):
@@ -226,3 +227,11 @@ def _label(answer: Any, options: int, place: str) -> int:
             f"are {options} options. Received {answer!r}."
         )
     return letters.index(answer)
+
+
+# Format -> reader of an object.
+_READERS = {
+    "race": _passage_questions,
+    "jsonl": _line_questions,
+    COPA: copa.read_question,
+}

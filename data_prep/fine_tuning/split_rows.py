@@ -30,6 +30,7 @@ from data_prep.fine_tuning import (
     label_sets,
     multiple_choice,
     race,
+    row_labels,
     squad_windows,
     tables,
     tagging,
@@ -94,7 +95,7 @@ def of_table(
         "max_seq_length": length,
         "labels": labels,
         "labelled": labelled,
-        "columns": dataclasses.asdict(columns),
+        "columns": columns.to_dict(),
         "on_bad_row": conversion.on_bad_row,
     }
     if isinstance(task_config, MultiLabel):
@@ -134,11 +135,11 @@ def _labels(
             statistics["rows_without_label"] = sum(not any(row) for row in values)
             return values
         case Classification():
-            statistics["respelled_labels"] = tables.count_respelled(examples)
-            ids = tables.label_values(examples, task_config.labels)
+            statistics["respelled_labels"] = row_labels.count_respelled(examples)
+            ids = row_labels.label_values(examples, task_config.labels)
             statistics["labels_present"] = len(set(ids))
             return ids
-    return tables.label_values(examples, None)
+    return row_labels.label_values(examples, None)
 
 
 def of_squad(

@@ -12,7 +12,7 @@ from albert_tf.task_config import (
     TextTask,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.fine_tuning import label_sets, split_rows, tables
+from data_prep.fine_tuning import label_sets, row_labels, split_rows
 from data_prep.fine_tuning.tables import Columns
 from data_prep.fine_tuning.task_data import (
     CACHE_DIR,
@@ -63,7 +63,7 @@ def table(
             "add 'train', or use table_of_task for a trained model."
         )
     columns = columns or Columns("text", label="label")
-    stored = dataclasses.asdict(columns)
+    stored = columns.to_dict()
     task_config: TextTask
     if regression and multi_label:
         raise ValueError(
@@ -93,7 +93,7 @@ def table(
     elif regression:
         task_config = Regression(CUSTOM, None, max_seq_length, stored)
     else:
-        labels = tables.read_labels(files["train"], columns, on_bad_row)
+        labels = row_labels.read_labels(files["train"], columns, on_bad_row)
         metrics = ["eval_accuracy"]
         metrics += ["f1", "matthew_corr"] if len(labels) == 2 else []
         task_config = Classification(CUSTOM, labels, metrics, max_seq_length, stored)

@@ -10,8 +10,6 @@ import csv
 import dataclasses
 import io
 import json
-import math
-import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -26,8 +24,6 @@ _MOST_LISTED = 300
 # Characters of a value in a message.
 _MOST_SHOWN = 60
 _KINDS = {list: "a list", dict: "an object"}
-# The last ones are halves of surrogate pairs.
-_NOT_IN_A_TABLE = re.compile("[\t\r\n\0\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +36,9 @@ class Columns:
       label: the label; None: not needed.
       index: the id of a row in a submission; None: its number, from 0.
       header: True if the first line names the columns (not of .jsonl).
+      prefix: a column that is put before each text, with a colon between; None: none.
+      only: a column and the value that it has in the rows to read; None: all are read.
+      spellings: labels that a file spells otherwise -> the task's names; None: none.
     """
 
     text: str | int
@@ -47,6 +46,15 @@ class Columns:
     label: str | int | None = None
     index: str | int | None = None
     header: bool = True
+    prefix: str | int | None = None
+    only: tuple[str, str] | None = None
+    spellings: Mapping[str, str] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of the fields, of the last three those that are not None."""
+        values = dataclasses.asdict(self)
+        rare = ("prefix", "only", "spellings")
+        return {n: v for n, v in values.items() if n not in rare or v is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +65,7 @@ class Example:
       index: its id in a submission.
       text: the first text.
       text_pair: the second text, which may be empty; None: the table has none.
-      label: as the file has it, see `label_name`; None: labels are not read.
+      label: as the file has it, see `row_labels.label_name`; None: labels are not read.
       place: file and line, for messages.
       label_is_number: whether the label is a number of JSON, so that 1.0 is 1.
       labels: labels that the file has as a list; None: it has none, or a text.
@@ -146,6 +154,8 @@ def read_table(
     examples: list[Example] = []
     bad = _BadRows(path, on_bad_row)
     for line, row in _rows(path, columns, bad):
+        if columns.only and row.get(columns.only[0]) != columns.only[1]:
+            continue
         try:
             place = f"{path}, line {line}"
             number = str(len(examples))
@@ -155,6 +165,11 @@ def read_table(
     if not examples:
         raise ValueError(f"{path} holds no rows: give a file that has some.")
     return Table(examples, bad.skipped)
+
+
+def column_values(path: PathLike, column: str) -> set[str]:
+    """The values of a column of a table, as `read_table` reads it."""
+    return {example.text for example in read_table(path, Columns(column)).examples}
 
 
 def _example(
@@ -185,19 +200,22 @@ def _example(
     if isinstance(listed, list):
         labels = tuple(text(each, str(columns.label), "label") for each in listed)
 
+    before = ""
+    if columns.prefix is not None:
+        before = f"{value(columns.prefix, 'prefix')}: "
+    label = None
+    if columns.label is not None and labels is None:
+        label = value(columns.label, "label")
+        label = (columns.spellings or {}).get(label, label)
     return Example(
         index=number if columns.index is None else value(columns.index, "index"),
-        text=value(columns.text, "text"),
+        text=before + value(columns.text, "text"),
         text_pair=(
             None
             if columns.text_pair is None
-            else value(columns.text_pair, "second text")
+            else before + value(columns.text_pair, "second text")
         ),
-        label=(
-            None
-            if columns.label is None or labels is not None
-            else value(columns.label, "label")
-        ),
+        label=label,
         place=place,
         label_is_number=isinstance(row.get(columns.label), float),
         labels=labels,
@@ -229,7 +247,7 @@ def _rows(
 def _check_columns(
     path: AnyPath, columns: Columns, header: Sequence[str | int]
 ) -> None:
-    for name in ("text", "text_pair", "label", "index"):
+    for name in ("text", "text_pair", "label", "index", "prefix"):
         column = getattr(columns, name)
         if column is None:
             continue
@@ -310,88 +328,3 @@ def _json_rows(path: AnyPath, bad: _BadRows) -> Iterator[tuple[int, dict[str, An
             yield number, row
         else:
             bad.add(number, "it is not a JSON object.")
-
-
-def label_name(example: Example) -> str:
-    """Returns the name of the class of an example, for its label as a file has it.
-
-    White space around it is dropped and white space in it becomes single spaces, so
-    that labels which look alike are one class. A whole number of JSON, as 1.0, has no
-    decimal point.
-    """
-    name = " ".join((example.label or "").split())
-    if example.label_is_number and float(name).is_integer():
-        return str(int(float(name)))
-    return name
-
-
-def count_respelled(examples: Sequence[Example]) -> int:
-    """Counts the labels that `label_name` changes."""
-    return sum(label_name(each) != (each.label or "") for each in examples)
-
-
-def read_labels(
-    path: PathLike, columns: Columns, on_bad_row: str = "error"
-) -> list[str]:
-    """Returns the labels of a table to train a classification on, sorted.
-
-    They are named as `label_name` does.
-
-    Raises:
-      ValueError: there are fewer than two, or one that no table of predictions can
-        hold; else as `read_table`.
-    """
-    examples = read_table(path, columns, on_bad_row).examples
-    for label in {(example.label or "").strip() for example in examples}:
-        if _NOT_IN_A_TABLE.search(label):
-            raise ValueError(
-                f"{path}: the label {label!r} holds a tab, line end or the like, so "
-                "that no table of predictions can name it: rename it."
-            )
-    labels = sorted(set(map(label_name, examples)))
-    if len(labels) < 2:
-        raise ValueError(
-            f"{path} has one label only, {labels[0]!r}: there is nothing to learn; "
-            "give rows of at least two, or pass --regression."
-        )
-    return labels
-
-
-def label_values(
-    examples: Sequence[Example], labels: Sequence[str] | None
-) -> list[float]:
-    """Labels as a model learns them: indices into `labels`, or numbers if it is None.
-
-    A label is looked up as the file has it, then as `label_name` spells it.
-
-    Raises:
-      ValueError: a label is not one of `labels`, or not a number; its line is named.
-    """
-    places = {label: place for place, label in enumerate(labels or ())}
-    values = []
-    for example in examples:
-        name = example.label if example.label in places else label_name(example)
-        if labels is None:
-            values.append(_number(example))
-        elif name in places:
-            values.append(places[name])
-        else:
-            raise ValueError(
-                f"{example.place}: the label {example.label!r} is none of "
-                f"{', '.join(map(repr, labels))}: correct it, or train on a file that "
-                "has it."
-            )
-    return values
-
-
-def _number(example: Example) -> float:
-    try:
-        value = float(example.label or "")
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(
-            f"{example.place}: the label {example.label!r} is not a number, as a "
-            "regression needs it."
-        )
-    return value

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from albert_tf.storage import PathLike, as_path
 from data_prep.corpus.files import open_bytes
-from data_prep.fine_tuning.tables import Columns, label_name, read_table
+from data_prep.fine_tuning.row_labels import label_name
+from data_prep.fine_tuning.tables import Columns, read_table
 
 TABLES = (".tsv", ".csv", ".jsonl")
 

@@ -8,7 +8,7 @@ from absl import flags
 from albert_tf.task_config import MultiLabel, TaskConfig, TextTask
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.fine_tuning_config import LOSS_SETTINGS, FineTuningConfig
-from data_prep.fine_tuning import datasets, glue, tables
+from data_prep.fine_tuning import datasets, tables, xnli
 from data_prep.fine_tuning.datasets import CUSTOM, TaskData
 from flags import common_flags, fields, fine_tuning_flags, table_flags
 
@@ -20,13 +20,24 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "task_name",
         None,
-        [*glue.GLUE, CUSTOM],
-        "Task of GLUE, or custom: your own table. Default without --do_train: the "
-        "model's.",
+        [*datasets.PUBLISHED, xnli.TASK_NAME, CUSTOM],
+        "Task of GLUE or SuperGLUE, xnli, or custom: your own table. Default without "
+        "--do_train: the model's.",
         case_sensitive=False,
     )
     common_flags.define_data_dir_flag(
-        "Folder of GLUE, or of one task, with the published .tsv files."
+        "Folder of GLUE, SuperGLUE or XNLI, or of one task, with the published files."
+    )
+    flags.DEFINE_list(
+        "languages",
+        ["en"],
+        "xnli: languages to evaluate and predict, separated by commas, or all.",
+    )
+    flags.DEFINE_string(
+        "train_language",
+        "",
+        "xnli: language of the translation to train on. Default: the first of "
+        "--languages, or en for all.",
     )
     for name, purpose in {
         "train_file": "to train on",
@@ -87,6 +98,8 @@ def read_data(
     if task_config is None:
         if name == CUSTOM:
             return _train_on_tables(tokenizer)
+        if name == xnli.TASK_NAME:
+            return _read_xnli(tokenizer, FLAGS.max_seq_length)
         return _read_glue(name, tokenizer, FLAGS.max_seq_length)
     if task_config.task_name != name:
         raise ValueError(
@@ -103,7 +116,10 @@ def read_data(
         task_config = dataclasses.replace(task_config, max_seq_length=length)
     if name == CUSTOM:
         return _read_tables(tokenizer, task_config)
-    return _read_glue(name, tokenizer, task_config.max_seq_length)
+    length = task_config.max_seq_length or FLAGS.max_seq_length
+    if name == xnli.TASK_NAME:
+        return _read_xnli(tokenizer, length)
+    return _read_glue(name, tokenizer, length)
 
 
 def _reading() -> dict[str, Any]:
@@ -112,18 +128,7 @@ def _reading() -> dict[str, Any]:
 
 
 def _read_glue(name: str, tokenizer: AlbertTokenizer, max_seq_length: int) -> TaskData:
-    predict_file = FLAGS.predict_file if FLAGS.do_predict else ""
-    splits = [
-        split
-        for split, wanted in {
-            "train": FLAGS.do_train,
-            "dev": FLAGS.do_eval,
-            "test": FLAGS.do_predict and not predict_file,
-        }.items()
-        if wanted
-    ]
-    if splits and not FLAGS.data_dir:
-        raise flags.Error("Name the folder of the task's files: --data_dir.")
+    splits = _published_splits()
     task_config = datasets.glue_config(name, max_seq_length)
     data = TaskData(task_config)
     if splits:
@@ -135,12 +140,45 @@ def _read_glue(name: str, tokenizer: AlbertTokenizer, max_seq_length: int) -> Ta
             max_seq_length=max_seq_length,
             **_reading(),
         )
-    if not predict_file:
+    return _with_predict_file(data, tokenizer)
+
+
+def _read_xnli(tokenizer: AlbertTokenizer, max_seq_length: int) -> TaskData:
+    data = TaskData(xnli.xnli_config(max_seq_length))
+    if splits := _published_splits():
+        data = xnli.xnli(
+            FLAGS.data_dir,
+            tokenizer,
+            [language.strip() for language in FLAGS.languages],
+            splits,
+            train_language=FLAGS.train_language,
+            max_seq_length=max_seq_length,
+            **_reading(),
+        )
+    return _with_predict_file(data, tokenizer)
+
+
+def _published_splits() -> list[str]:
+    """The splits that the flags ask for, of a task with published files."""
+    wanted = {
+        "train": FLAGS.do_train,
+        "dev": FLAGS.do_eval,
+        "test": FLAGS.do_predict and not FLAGS.predict_file,
+    }
+    splits = [split for split, is_wanted in wanted.items() if is_wanted]
+    if splits and not FLAGS.data_dir:
+        raise flags.Error("Name the folder of the task's files: --data_dir.")
+    return splits
+
+
+def _with_predict_file(data: TaskData, tokenizer: AlbertTokenizer) -> TaskData:
+    """Adds the table of --predict_file, if it is asked for."""
+    if not (FLAGS.do_predict and FLAGS.predict_file):
         return data
     # Not under the name of a submission: it may be any table.
-    files = {"predict": predict_file}
+    files = {"predict": FLAGS.predict_file}
     return data.with_test(
-        datasets.table_of_task(files, tokenizer, task_config, **_reading())
+        datasets.table_of_task(files, tokenizer, data.task_config, **_reading())
     )
 
 

@@ -49,6 +49,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "models",
         "configs",
         "language",
+        "languages",
+        "train_language",
         "on_bad_text",
         "on_bad_row",
         "first_row",

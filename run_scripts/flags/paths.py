@@ -18,7 +18,8 @@ from albert_tf.checkpoints.output_names import check_start, holds_weights
 from albert_tf.records.file_names import shard_paths
 from albert_tf.records.sidecar import sidecar_path
 from albert_tf.storage import AnyPath, as_path, check_local, comparable, is_local
-from data_prep.fine_tuning.glue import GLUE
+from data_prep.fine_tuning.datasets import PUBLISHED
+from data_prep.fine_tuning.superglue import SUBMISSIONS
 
 # Files to read; some take comma lists, globs, or NAME@N.
 INPUT_FILES = (
@@ -64,26 +65,30 @@ PATH_FLAGS = (
     *WORK_FOLDERS,
 )
 
-# Names of GLUE's files.
+# Names of the files of GLUE and SuperGLUE.
 _GLUE_FILES = {
-    "train.tsv",
+    *(task.train_file for task in PUBLISHED.values()),
     *(
         PurePath(file).name
-        for task in GLUE.values()
+        for task in PUBLISHED.values()
         for files in (task.dev_files, task.test_files)
         for file in files.values()
     ),
     *(
         PurePath(file).name
-        for task in GLUE.values()
+        for task in PUBLISHED.values()
         for files in task.diagnostics.values()
         for file in files
     ),
 }
-# Submissions to GLUE, and the name of a table that is predicted instead.
+# Submissions to GLUE and SuperGLUE, and the name of a table that is predicted instead.
 _PREDICTED = {
     "predict",
-    *(name for task in GLUE.values() for name in (*task.test_files, *task.diagnostics)),
+    *(
+        name
+        for task in PUBLISHED.values()
+        for name in (*task.test_files, *task.diagnostics)
+    ),
 }
 # What the commands that read files write into --output_dir besides the model's
 # configuration and vocabulary, which stay as they are.
@@ -94,6 +99,7 @@ _RESULT_FILES = {
     *("test_predictions.conll", "test_predictions.jsonl"),
     *(f"test_results_{name}.tsv" for name in _PREDICTED),
     *(f"GLUE/{name}.tsv" for name in _PREDICTED),
+    *(f"{SUBMISSIONS}/{name}.jsonl" for name in _PREDICTED | {"COPA"}),
 }
 # Folders of RACE's files, which end in .txt.
 _RACE_FOLDERS = {"train", "dev", "test", "middle", "high"}

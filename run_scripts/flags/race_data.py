@@ -24,7 +24,8 @@ def define_flags() -> None:
         race.INPUT_FORMATS,
         "race: as published, a JSON object a passage; or those of a folder in all.txt. "
         "jsonl: a JSON object a question, with article, question, options (2 to 26) "
-        "and answer (a letter; not needed to predict).",
+        "and answer (a letter; not needed to predict). copa: SuperGLUE's COPA, as "
+        "published.",
     )
     flags.DEFINE_bool("high_only", False, "RACE: only questions for high schools.")
     flags.DEFINE_bool("middle_only", False, "RACE: only those for middle schools.")
@@ -65,10 +66,13 @@ def read_data(
             "max_seq_length": task_config.max_seq_length,
             "max_qa_length": task_config.max_qa_length,
         }
+    name, all_levels = TASK_NAME, race.LEVELS
+    if FLAGS.input_format == race.COPA:
+        name, all_levels = race.COPA, ()
     return datasets.race(
         _files(),
         tokenizer,
-        MultipleChoice(TASK_NAME, race.LEVELS, **(known | lengths)),
+        MultipleChoice(name, all_levels, **(known | lengths)),
         input_format=FLAGS.input_format,
         levels=levels,
         cache_dir=fine_tuning_flags.cache_dir(),
@@ -80,10 +84,10 @@ def _levels() -> tuple[str, ...]:
         return race.LEVELS
     if FLAGS.high_only and FLAGS.middle_only:
         raise flags.Error("--high_only and --middle_only leave nothing: pass one.")
-    if FLAGS.input_format == "jsonl":
+    if FLAGS.input_format != "race":
         raise flags.Error(
             "--high_only and --middle_only are for RACE's folders: questions of "
-            "--input_format=jsonl have no level."
+            f"--input_format={FLAGS.input_format} have no level."
         )
     return ("high",) if FLAGS.high_only else ("middle",)
 

@@ -18,8 +18,7 @@ from albert_tf.task_config import (
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import datasets, tables, tagging_data
-from data_prep.fine_tuning.datasets import TaskData
-from data_prep.fine_tuning.glue import GLUE
+from data_prep.fine_tuning.datasets import PUBLISHED, TaskData
 
 if TYPE_CHECKING:
     from albert_tf.checkpoints.model_dir import ModelDir
@@ -202,7 +201,7 @@ def _convert(
         return tagging_data.tagging(files, tokenizer, task_config, cache_dir=cache_dir)
     if isinstance(task_config, MultipleChoice):
         return _convert_choices(path, task_config, tokenizer, cache_dir)
-    if task_config.task_name in GLUE and as_path(path).is_dir():
+    if task_config.task_name in PUBLISHED and as_path(path).is_dir():
         return _convert_glue(path, task_config, tokenizer, cache_dir)
     return _convert_table(path, task_config, tokenizer, cache_dir)
 

@@ -147,7 +147,9 @@ def test_glue_has_its_splits_and_leaves_out_the_diagnostics(tmp_path, tokenizer)
     assert not any("AX is not predicted" in line for line in test.warnings)
     merged = data.with_test(test)
     assert merged.train == data.train and merged.test == test.test
-    with pytest.raises(ValueError, match=r"GLUE has the tasks cola, .* Received 'rtf'"):
+    with pytest.raises(
+        ValueError, match=r"Tasks of GLUE and SuperGLUE are cola, .* Received 'rtf'"
+    ):
         datasets.glue("rtf", "glue", tokenizer)
 
 

@@ -14,7 +14,7 @@ from albert_tf.tasks.create import create_task
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.job import Job
 from data_prep.fine_tuning import classification as fine_tuning_classification
-from data_prep.fine_tuning import tables
+from data_prep.fine_tuning import row_labels, tables
 from helpers.tiny import tiny_config
 
 WORDS = [f"word{letter}" for letter in "abcdefghijklmnopqrst"]
@@ -58,7 +58,7 @@ def write_rows(path: Path, vocabulary: Path, count: int, seed: int) -> RecordSet
     examples = [tables.Example("", text, None, label, "") for text, label in pairs]
     rows = fine_tuning_classification.classification_rows(
         examples,
-        tables.label_values(examples, ["bad", "good"]),
+        row_labels.label_values(examples, ["bad", "good"]),
         tokenizer,
         MAX_SEQ_LENGTH,
         {},

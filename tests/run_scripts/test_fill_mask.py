@@ -75,3 +75,10 @@ def test_what_cannot_be_done_is_one_line(place):
     assert_one_line(fill(place, "--input_file=none"), 1, "--input_file=none cannot be")
     tuned = run_script("fill_mask.py", "--model=tuned", "[MASK]", cwd=place)
     assert_one_line(tuned, 1, "no masked-LM head")
+
+
+def test_a_vocabulary_without_the_mask_is_one_line(place, tmp_path):
+    own = place / "pretrained/vocab.txt"
+    (tmp_path / "v.txt").write_text(own.read_text().replace("[MASK]", "mask"))
+    done = fill(place, f"--vocabulary={tmp_path}/v.txt", "[MASK]")
+    assert_one_line(done, 1, "[MASK]")

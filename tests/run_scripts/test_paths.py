@@ -20,7 +20,16 @@ HELPED = sorted(
 NOT_PATHS = {
     *("batch_sizes", "class_weights", "clients", "label_separator", "extra_symbol"),
     *("candidate_labels", "config_override", "gcp_project", "hypothesis_template"),
-    *("inputs", "label_column", "language", "model_name", "peers", "precisions"),
+    *(
+        "inputs",
+        "label_column",
+        "language",
+        "languages",
+        "train_language",
+        "model_name",
+        "peers",
+        "precisions",
+    ),
     *("cores", "depth_schedule", "freeze", "phases", "question", "scheduler"),
     *("rematerializations", "select_by", "server", "shard_range", "signature"),
     *("text_column", "text_pair_column", "topology", "tpu", "tpu_zone"),
