@@ -1,6 +1,7 @@
 """fill_mask.py as a user runs it."""
 
 import json
+import shutil
 
 import pytest
 
@@ -78,7 +79,9 @@ def test_what_cannot_be_done_is_one_line(place):
 
 
 def test_a_vocabulary_without_the_mask_is_one_line(place, tmp_path):
-    own = place / "pretrained/vocab.txt"
-    (tmp_path / "v.txt").write_text(own.read_text().replace("[MASK]", "mask"))
-    done = fill(place, f"--vocabulary={tmp_path}/v.txt", "[MASK]")
+    shutil.copytree(place / "pretrained", tmp_path / "model")
+    (tmp_path / "model/tokenizer.json").unlink()
+    own = tmp_path / "model/vocab.txt"
+    own.write_text(own.read_text().replace("[MASK]", "mask"))
+    done = run_script("fill_mask.py", "--model=model", "[MASK]", cwd=tmp_path)
     assert_one_line(done, 1, "[MASK]")
