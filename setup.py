@@ -74,6 +74,8 @@ setup(
         # pathlib's interface to buckets.
         "universal_pathlib>=0.3,<0.4",
         "safetensors>=0.4.3",
+        # Parquet.
+        "pyarrow>=15",
         "tqdm>=4.66",
         "matplotlib>=3.8",
         "scipy>=1.11",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from albert_tf.model.span_heads import AnswerableSpanModel, SpanModel
     from albert_tf.task_config import (
         Classification,
+        Embedding,
         MultiLabel,
         MultipleChoice,
         Regression,
@@ -45,6 +46,7 @@ __all__ = [
     "AnswerableSpanModel",
     "Classification",
     "ClassificationModel",
+    "Embedding",
     "FineTuningConfig",
     "Job",
     "ModelDir",
@@ -85,6 +87,7 @@ _MODULES = {
     "model.span_heads": ("AnswerableSpanModel", "SpanModel"),
     "task_config": (
         "Classification",
+        "Embedding",
         "MultiLabel",
         "MultipleChoice",
         "Regression",

@@ -18,6 +18,8 @@ _SIGNATURES = {
         rb"<!DOCTYPE html>\n<!-- albert-tf learning curves -->\n"
     ),
     "a PNG figure": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "a numpy array": re.compile(rb"\x93NUMPY"),
+    "a Parquet file": re.compile(rb"PAR1"),
     "numpy arrays": re.compile(rb"PK\x03\x04"),
     # Two numbers of a message: the format's version, and the producer's name.
     "an ONNX model": re.compile(rb"\x08[\x01-\x1f]\x12.[ -~]"),
@@ -32,8 +34,10 @@ _SUFFIXES = {
     ".html": "a page",
     ".json": "JSON",
     ".model": "a vocabulary",
+    ".npy": "a numpy array",
     ".npz": "numpy arrays",
     ".onnx": "an ONNX model",
+    ".parquet": "a Parquet file",
     ".png": "a figure",
     ".tflite": "a TensorFlow Lite model",
     ".tfrecord": "records",

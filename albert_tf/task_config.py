@@ -12,18 +12,28 @@ from dataclasses import field
 from typing import Any, ClassVar, TypeAlias
 
 from albert_tf import field_rules
-from albert_tf.field_rules import TEXT, TEXTS, count, number, rule, whole
+from albert_tf.field_rules import (
+    POSITIVE,
+    TEXT,
+    TEXTS,
+    choices,
+    count,
+    number,
+    rule,
+    whole,
+)
+from albert_tf.text_tasks import EMBEDDING_LOSSES, POOLINGS, present
 from albert_tf.text_tasks import Classification as Classification
+from albert_tf.text_tasks import Embedding as Embedding
 from albert_tf.text_tasks import MultiLabel as MultiLabel
 from albert_tf.text_tasks import Regression as Regression
 from albert_tf.text_tasks import TextTask as TextTask
-from albert_tf.text_tasks import present
 
 _SQUAD_NAMES = {False: "squad_v1", True: "squad_v2"}
 _LENGTH = count(1, 2**31 - 1)
 # Memory grows with these.
 _LIST_LENGTH, _BEAM = count(1, 10_000), count(1, 1_000)
-_COLUMNS = ("text", "text_pair", "label", "index", "header", "prefix")
+_COLUMNS = ("text", "text_pair", "label", "index", "header", "prefix", "negative")
 
 
 def _are_bounds(value: Any) -> bool:
@@ -38,6 +48,7 @@ def _are_columns(value: Any) -> bool:
     )
 
 
+_TRUTH = rule("true or false", lambda v: isinstance(v, bool))
 # Name of a value in `task.json` -> its rule.
 _RULES = {
     "task_name": TEXT,
@@ -56,7 +67,12 @@ _RULES = {
         lambda v: isinstance(v, list) and all(number(t) and 0 <= t <= 1 for t in v),
     ),
     "label_separator": TEXT,
-    "numbered_labels": rule("true or false", lambda v: isinstance(v, bool)),
+    "pooling": choices(*POOLINGS),
+    "loss": choices(*EMBEDDING_LOSSES),
+    "scale": POSITIVE,
+    "normalize": _TRUTH,
+    "has_scores": _TRUTH,
+    "numbered_labels": _TRUTH,
     "threshold": rule(
         'a number, "inf" or "-inf"', lambda v: number(v) or v in ("inf", "-inf")
     ),
@@ -201,8 +217,8 @@ class Tagging:
         }
 
 
-TaskConfig: TypeAlias = TextTask | MultipleChoice | Squad | Tagging
-_KINDS = (Classification, MultiLabel, Regression, MultipleChoice, Tagging)
+TaskConfig: TypeAlias = TextTask | Embedding | MultipleChoice | Squad | Tagging
+_KINDS = (Classification, MultiLabel, Regression, Embedding, MultipleChoice, Tagging)
 _CLASSES = {cls.kind: cls for cls in _KINDS}
 
 

@@ -1,9 +1,13 @@
 """Configurations of the tasks of tables of texts; `task_config.py` has the others."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, TypeAlias
+
+from albert_tf import field_rules
+from albert_tf.field_rules import choices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +162,73 @@ class Regression:
             "scores": ["pearson", "spearman"],
             "bounds": None if self.bounds is None else list(self.bounds),
             **present(self, "max_seq_length", "columns"),
+        }
+
+
+# How one vector is made of a text, and losses that train it.
+POOLINGS = ("mean", "first", "pooled")
+EMBEDDING_LOSSES = ("in_batch_negatives", "cosine")
+
+
+@dataclasses.dataclass(frozen=True)
+class Embedding:
+    """A vector for each text, whose cosine with another says how near both are.
+
+    Attributes:
+      task_name: name of the task in reports, as "sts-b" or "custom".
+      pooling: what of a text its vector is: the mean of its tokens' outputs, special
+        tokens included, the first token's output, or the pooled output.
+      normalize: whether vectors have the length 1.
+      loss: what training minimizes: "in_batch_negatives", the cross-entropy of a text's
+        own partner among all of the batch, or "cosine", the squared difference between
+        the cosine of a pair and its score.
+      scale: factor of the cosines in the cross-entropy, 1 / temperature.
+      has_scores: whether pairs to evaluate have scores, which the cosines are
+        correlated with; else texts are to find their partners.
+      max_seq_length: longest row in tokens; None: as long as the model reads.
+      columns: as `Classification`, and `negative`, a text that is not near to the
+        first.
+      bounds: lowest and highest score of a table, 0 and 1 in training.
+    """
+
+    kind: ClassVar[str] = "embedding"
+    task_name: str
+    pooling: str = field(default="mean", metadata=choices(*POOLINGS))
+    normalize: bool = True
+    loss: str = field(default="in_batch_negatives", metadata=choices(*EMBEDDING_LOSSES))
+    scale: float = 20.0
+    has_scores: bool = False
+    max_seq_length: int | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Sequence[float] = (0.0, 1.0)
+
+    def __post_init__(self):
+        object.__setattr__(self, "bounds", tuple(self.bounds))
+        field_rules.check_fields(self)
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"scale must be above 0. Received {self.scale}.")
+        if not (len(self.bounds) == 2 and self.bounds[0] < self.bounds[1]):
+            raise ValueError(
+                f"bounds are a lower and a higher number. Received {self.bounds}."
+            )
+        if self.loss == "cosine" and not self.has_scores:
+            raise ValueError(
+                "The loss cosine needs pairs with scores: name their column, or take "
+                "in_batch_negatives."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of `task.json`."""
+        return {
+            "kind": self.kind,
+            "task_name": self.task_name,
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+            "loss": self.loss,
+            "scale": self.scale,
+            "has_scores": self.has_scores,
+            **present(self, "max_seq_length", "columns"),
+            "bounds": list(self.bounds),
         }
 
 

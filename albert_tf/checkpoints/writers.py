@@ -14,6 +14,7 @@ from albert_tf.checkpoints import (
     hugging_face,
     model_dir,
     model_garden,
+    sentence_transformers,
     tensorflow_files,
     transformers_config,
     transformers_names,
@@ -21,9 +22,10 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.checkpoints.checkpoint_format import CheckpointFormat
 from albert_tf.checkpoints.formats import StoredWeights
-from albert_tf.files import write_json
+from albert_tf.files import make_folder, write_json, write_whole
 from albert_tf.task_config import (
     Classification,
+    Embedding,
     MultiLabel,
     MultipleChoice,
     Tagging,
@@ -149,6 +151,11 @@ def _write_transformers(model: Model, folder: Path) -> tuple[str, ...]:
         values |= _special_ids(tokenizer)
     tensors, dropped = transformers_names.to_transformers(weights, config)
     hugging_face.write(folder, tensors, values, model.stored.global_step)
+    if isinstance(task, Embedding) and task.pooling != "pooled":
+        contents = sentence_transformers.files(task, config.hidden_size)
+        for name, content in contents.items():
+            make_folder((folder / name).parent)
+            write_whole(folder / name, content)
     return dropped
 
 

@@ -217,6 +217,27 @@ def multi_label_features(num_labels: int) -> Features:
     return {**classifier_features("int64"), "label_ids": labels}
 
 
+def embedding_features(num_texts: int) -> Features:
+    """Returns the features of texts that are near each other, stored without padding.
+
+    Args:
+      num_texts: texts of a row, 2 or 3.
+    Returns:
+      The texts are lists of tokens: the first, one that is near to it, and perhaps
+      one that is not. `text_keys` has a number for each, equal for equal texts,
+      `label_ids` is the score of the first two, from 0 to 1, and `index` the row's name
+      in its file.
+    """
+    texts = Feature((None, None))
+    return {
+        "input_ids": texts,
+        "segment_ids": texts,
+        "text_keys": Feature((num_texts,)),
+        "label_ids": Feature((), "float32"),
+        "index": Feature((), "string"),
+    }
+
+
 def choice_features() -> Features:
     """Returns the features of a question with options, each a list of tokens.
 

@@ -10,6 +10,7 @@ from albert_tf.model.layers import Projection
 from albert_tf.model.precision import precision_policy
 from albert_tf.serving.base import ServedModel, Signature
 from albert_tf.serving.classification import ServedClassifier, ServedRegression
+from albert_tf.serving.embedding import ServedEmbedding
 from albert_tf.serving.encoder import EncoderModel, ServedEncoder
 from albert_tf.serving.fill_mask import (
     FillMaskModel,
@@ -22,6 +23,7 @@ from albert_tf.serving.squad import ServedSquad
 from albert_tf.serving.tagging import ServedTagger
 from albert_tf.task_config import (
     Classification,
+    Embedding,
     MultiLabel,
     MultipleChoice,
     Regression,
@@ -58,6 +60,8 @@ def create_served_model(
             return ServedClassifier(model, config, task_config, tokenizer)
         case MultiLabel():
             return ServedMultiLabel(model, config, task_config, tokenizer)
+        case Embedding():
+            return ServedEmbedding(model, config, task_config, tokenizer)
         case Regression():
             return ServedRegression(model, config, task_config, tokenizer)
         case MultipleChoice():

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.sentence_vectors import mean_of_tokens
 from albert_tf.serving.base import Answers, ServedRows, Signature, Tensors
 
 
@@ -29,12 +30,10 @@ class EncoderModel(tf.Module):
         """
         encoded = self.encoder(inputs, training=training)
         sequence = tf.cast(encoded["sequence_output"], tf.float32)
-        mask = tf.cast(inputs["input_mask"], tf.float32)[..., tf.newaxis]
-        counts = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
         return {
             "pooled_output": tf.cast(encoded["pooled_output"], tf.float32),
             "sequence_output": sequence,
-            "mean_output": tf.reduce_sum(sequence * mask, axis=1) / counts,
+            "mean_output": mean_of_tokens(sequence, inputs["input_mask"]),
         }
 
 

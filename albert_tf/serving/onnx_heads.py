@@ -11,6 +11,7 @@ from albert_tf.model.heads import MISSING_LOGIT, PooledHead, TokenHead
 from albert_tf.serving import onnx_spans
 from albert_tf.serving.base import IDS, ServedModel
 from albert_tf.serving.classification import ServedClassifier, ServedRegression
+from albert_tf.serving.embedding import ServedEmbedding
 from albert_tf.serving.encoder import ServedEncoder
 from albert_tf.serving.multi_label import ServedMultiLabel
 from albert_tf.serving.multiple_choice import ServedMultipleChoice
@@ -71,6 +72,8 @@ def _answer(graph: Graph, served: ServedModel, batch: Batch) -> Answers:
             return onnx_spans.find_spans(graph, served, batch)
         case ServedTagger():
             return _tag(graph, served, batch)
+        case ServedEmbedding():
+            return _vectors(graph, served, batch)
         case ServedEncoder():
             return _embed(graph, served, batch)
     raise TypeError(f"No ONNX graph is known for {type(served).__name__}.")
@@ -98,6 +101,7 @@ def _outputs(served: ServedModel) -> dict[str, _Output]:
         "span_scores": spans,
         "null_scores": number,
         "answered": number._replace(dtype=np.bool_),
+        "vectors": vector,
         "pooled_output": vector,
         "mean_output": vector,
         "sequence_output": vector._replace(
@@ -180,7 +184,22 @@ def _tag(graph: Graph, served: ServedTagger, batch: Batch) -> Answers:
     return {"probabilities": graph.add("Mul", probabilities, mask)}
 
 
-def _embed(graph: Graph, served: ServedEncoder, batch: Batch) -> Answers:
+def _vectors(graph: Graph, served: ServedEmbedding, batch: Batch) -> Answers:
+    embedded = _embed(graph, served, batch)
+    pooling = served.task_config.pooling
+    if pooling == "first":
+        first = graph.constant(0)
+        vectors = graph.add("Gather", embedded["sequence_output"], first, axis=1)
+    else:
+        vectors = embedded[f"{pooling}_output"]
+    if served.task_config.normalize:
+        vectors = graph.add("LpNormalization", vectors, axis=-1, p=2)
+    return {"vectors": vectors}
+
+
+def _embed(
+    graph: Graph, served: ServedEncoder | ServedEmbedding, batch: Batch
+) -> Answers:
     encoder = served.model.encoder
     sequence = encode(graph, encoder, batch)
     mask = graph.cast(batch["input_mask"], np.float32)

@@ -2,6 +2,7 @@
 
 from albert_tf.task_config import (
     Classification,
+    Embedding,
     MultiLabel,
     MultipleChoice,
     Regression,
@@ -11,6 +12,7 @@ from albert_tf.task_config import (
 )
 from albert_tf.tasks.base import Task
 from albert_tf.tasks.classification import classification_task
+from albert_tf.tasks.embedding import embedding_task
 from albert_tf.tasks.losses import PLAIN, ClassificationLoss
 from albert_tf.tasks.multi_label import multi_label_task
 from albert_tf.tasks.multiple_choice import multiple_choice_task
@@ -45,6 +47,8 @@ def create_task(
             f"Received {loss} for {task_config.task_name}: leave them out."
         )
     match task_config:
+        case Embedding():
+            return embedding_task(task_config, dropout)
         case Regression():
             return regression_task(task_config, dropout)
         case MultipleChoice():

@@ -74,7 +74,7 @@ class ClassificationLoss:
         positive = tf.constant(self.class_weights or 1.0, logits.dtype)
         values = tf.nn.weighted_cross_entropy_with_logits(targets, logits, positive)
         wrong = tf.sigmoid(tf.where(labels > 0, -logits, logits))
-        return tf.reduce_mean(values * wrong**self.focal_gamma, axis=-1)
+        return tf.reduce_sum(values * wrong**self.focal_gamma, axis=-1)
 
 
 # Cross-entropy of examples that all weigh the same.
@@ -145,7 +145,10 @@ def classification(outputs: Tensors, batch: Tensors) -> tf.Tensor:
 
 
 def multi_label(outputs: Tensors, batch: Tensors) -> tf.Tensor:
-    """Mean of the binary cross-entropies of all labels, unweighted.
+    """Sum of the binary cross-entropies of all labels, unweighted.
+
+    A sum, as the cross-entropy of one label is: the gradients of a mean over many
+    labels are small beside the optimizer's epsilon, 1e-6, and nothing is learned.
 
     Args:
       outputs: `logits` float32 [B, L].
@@ -156,7 +159,7 @@ def multi_label(outputs: Tensors, batch: Tensors) -> tf.Tensor:
     logits = outputs["logits"]
     labels = tf.cast(batch["label_ids"], logits.dtype)
     values = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-    return tf.reduce_mean(values, axis=-1)
+    return tf.reduce_sum(values, axis=-1)
 
 
 def regression(outputs: Tensors, batch: Tensors) -> tf.Tensor:

@@ -18,7 +18,7 @@ from albert_tf.checkpoints.output_names import RESULTS_FILE
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import AnyPath, PathLike, as_path
-from albert_tf.task_config import MultiLabel, Squad, TaskConfig
+from albert_tf.task_config import Embedding, MultiLabel, Squad, TaskConfig
 from albert_tf.tasks.answer_metrics import QuestionSet
 from albert_tf.tasks.base import Task
 from albert_tf.tasks.create import create_task
@@ -198,6 +198,13 @@ class _FineTuning:
                 self.optimizer_config,
                 self.data.train.total_rows,
                 self.train_config.train_batch_size,
+            )
+        parts = self.train_config.gradient_accumulation_steps
+        task = self.task_config
+        if isinstance(task, Embedding) and task.loss != "cosine" and parts > 1:
+            raise ValueError(
+                f"The loss {task.loss} compares the texts of a whole batch, of which "
+                f"gradient_accumulation_steps={parts} would see parts: leave it out."
             )
         self.questions: QuestionSet | None = None
         if isinstance(self.task_config, Squad):

@@ -201,3 +201,19 @@ def choice_lines(predicted: Predictions) -> list[str]:
 
 def _text(lines: Sequence[str]) -> bytes:
     return ("\n".join(lines) + "\n").encode("utf-8")
+
+
+def write_cosines(predicted: Predictions, table: AnyPath) -> None:
+    """Writes a table, `index` and `cosine`, of pairs of texts, atomically.
+
+    Args:
+      predicted: `vectors` float [R, C, H], and `index`, the ids of the R rows.
+      table: the file.
+    """
+    first, second = predicted["vectors"][:, 0], predicted["vectors"][:, 1]
+    lengths = np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1)
+    cosines = (first * second).sum(axis=-1) / np.maximum(lengths, 1e-12)
+    pairs = zip(predicted["index"], cosines, strict=True)
+    lines = ["index\tcosine", *(f"{index}\t{value:.6f}" for index, value in pairs)]
+    make_folder(table.parent)
+    write_whole(table, _text(lines))

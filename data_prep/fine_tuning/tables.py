@@ -36,6 +36,7 @@ class Columns:
       label: the label; None: not needed.
       index: the id of a row in a submission; None: its number, from 0.
       header: True if the first line names the columns (not of .jsonl).
+      negative: a text that is not near to the first one; None: none.
       prefix: a column that is put before each text, with a colon between; None: none.
       only: a column and the value that it has in the rows to read; None: all are read.
       spellings: labels that a file spells otherwise -> the task's names; None: none.
@@ -46,14 +47,15 @@ class Columns:
     label: str | int | None = None
     index: str | int | None = None
     header: bool = True
+    negative: str | int | None = None
     prefix: str | int | None = None
     only: tuple[str, str] | None = None
     spellings: Mapping[str, str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values of the fields, of the last three those that are not None."""
+        """JSON values of the fields, of the last four those that are not None."""
         values = dataclasses.asdict(self)
-        rare = ("prefix", "only", "spellings")
+        rare = ("negative", "prefix", "only", "spellings")
         return {n: v for n, v in values.items() if n not in rare or v is not None}
 
 
@@ -69,6 +71,7 @@ class Example:
       place: file and line, for messages.
       label_is_number: whether the label is a number of JSON, so that 1.0 is 1.
       labels: labels that the file has as a list; None: it has none, or a text.
+      negative: a text that is not near to the first one; None: the table has none.
     """
 
     index: str
@@ -78,6 +81,7 @@ class Example:
     place: str
     label_is_number: bool = False
     labels: tuple[str, ...] | None = None
+    negative: str | None = None
 
 
 @dataclasses.dataclass
@@ -219,6 +223,9 @@ def _example(
         place=place,
         label_is_number=isinstance(row.get(columns.label), float),
         labels=labels,
+        negative=(
+            None if columns.negative is None else value(columns.negative, "negative")
+        ),
     )
 
 
@@ -247,7 +254,7 @@ def _rows(
 def _check_columns(
     path: AnyPath, columns: Columns, header: Sequence[str | int]
 ) -> None:
-    for name in ("text", "text_pair", "label", "index", "prefix"):
+    for name in ("text", "text_pair", "label", "index", "negative", "prefix"):
         column = getattr(columns, name)
         if column is None:
             continue

@@ -17,13 +17,10 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
     """Defines the flags of the task and its files."""
-    flags.DEFINE_enum(
-        "task_name",
-        None,
+    table_flags.define_task_name_flag(
         [*datasets.PUBLISHED, xnli.TASK_NAME, CUSTOM],
         "Task of GLUE or SuperGLUE, xnli, or custom: your own table. Default without "
         "--do_train: the model's.",
-        case_sensitive=False,
     )
     common_flags.define_data_dir_flag(
         "Folder of GLUE, SuperGLUE or XNLI, or of one task, with the published files."
@@ -39,22 +36,13 @@ def define_flags() -> None:
         "xnli: language of the translation to train on. Default: the first of "
         "--languages, or en for all.",
     )
-    for name, purpose in {
-        "train_file": "to train on",
-        "dev_file": "to evaluate on",
-        "test_file": "to predict, with --do_predict",
-    }.items():
-        flags.DEFINE_string(
-            name, "", f"Custom task: table {purpose}: .tsv, .csv or .jsonl."
-        )
+    table_flags.define_table_files("Custom task: ")
     common_flags.define_predict_file_flag(
         "Table to predict, of any task, instead of its test files."
     )
     table_flags.define_text_column_flag("Custom task: ")
-    flags.DEFINE_string(
-        "text_pair_column",
-        "",
-        "Custom task: column of the second text; empty: there is none.",
+    table_flags.define_text_pair_column_flag(
+        "Custom task: column of the second text; empty: there is none."
     )
     table_flags.define_label_column_flag(
         "label",
@@ -75,12 +63,7 @@ def define_flags() -> None:
         "places, from 0. Default: tables have the names.",
     )
     fields.define(FineTuningConfig, *LOSS_SETTINGS, "tune_threshold")
-    flags.DEFINE_enum(
-        "on_bad_row",
-        "error",
-        tables.ON_BAD_ROW,
-        "A row that cannot be read: stop with its file and line, or skip and count it.",
-    )
+    table_flags.define_on_bad_row_flag()
 
 
 def read_data(
@@ -182,23 +165,6 @@ def _with_predict_file(data: TaskData, tokenizer: AlbertTokenizer) -> TaskData:
     )
 
 
-def _files() -> dict[str, str]:
-    """Split -> the user's own table, of the splits that the flags ask for."""
-    if FLAGS.do_train and not FLAGS.train_file:
-        raise flags.Error("Name the table to train on: --train_file.")
-    if FLAGS.do_eval and not FLAGS.dev_file:
-        raise flags.Error("--do_eval needs rows: pass --dev_file.")
-    test_file = FLAGS.predict_file or FLAGS.test_file
-    if FLAGS.do_predict and not test_file:
-        raise flags.Error("--do_predict needs rows: pass --predict_file.")
-    files = {
-        "train": FLAGS.do_train and FLAGS.train_file,
-        "dev": FLAGS.do_eval and FLAGS.dev_file,
-        "test": FLAGS.do_predict and test_file,
-    }
-    return {name: file for name, file in files.items() if file}
-
-
 def _train_on_tables(tokenizer: AlbertTokenizer) -> TaskData:
     names = FLAGS.text_column, FLAGS.text_pair_column, FLAGS.label_column
     columns = tables.Columns(*names[:1], names[1] or None, names[2])
@@ -207,7 +173,7 @@ def _train_on_tables(tokenizer: AlbertTokenizer) -> TaskData:
         places = [int(name) if name else None for name in names]
         columns = tables.Columns(*places, header=False)
     return datasets.table(
-        _files(),
+        table_flags.table_files(),
         tokenizer,
         columns,
         regression=FLAGS.regression,
@@ -229,7 +195,7 @@ def _read_tables(tokenizer: AlbertTokenizer, task_config: TextTask) -> TaskData:
         if is_needed and FLAGS[f"{name}_column"].present:
             columns[name] = FLAGS[f"{name}_column"].value
     return datasets.table_of_task(
-        _files(),
+        table_flags.table_files(),
         tokenizer,
         dataclasses.replace(task_config, columns=columns),
         label_column=FLAGS.label_column if FLAGS["label_column"].present else None,

@@ -8,12 +8,14 @@ A script defines its flags and the flags of its data, and runs three steps:
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.storage import AnyPath, as_path
+from albert_tf.task_config import TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.fine_tuning_config import OPTIMIZER, TRAIN, FineTuningConfig
 from data_prep.fine_tuning.datasets import MAX_SEQ_LENGTH, TaskData
@@ -71,13 +73,20 @@ def _define_start_flags() -> None:
     common_flags.define_sharing_flags()
 
 
-def read_model() -> "tuple[ModelDir, AlbertTokenizer]":
-    """Reads the model that the flags start from, or use, and its tokenizer."""
+def read_model(
+    default_task: Callable[[str], TaskConfig] | None = None,
+) -> "tuple[ModelDir, AlbertTokenizer]":
+    """Reads the model that the flags start from, or use, and its tokenizer.
+
+    Args:
+      default_task: weights -> the task of a model to use that was trained for none;
+        None: such a model is refused.
+    """
     _check_flags()
     from albert_tf.checkpoints.model_dir import ModelDir
 
     if not FLAGS.do_train:
-        return _trained_model()
+        return _trained_model(default_task)
     if bool(FLAGS.init_checkpoint) == FLAGS.from_scratch:
         raise flags.Error(
             "Say what training starts from: --init_checkpoint, or --from_scratch for "
@@ -131,14 +140,20 @@ def _check_flags() -> None:
         raise flags.Error("--early_stopping needs evaluations: pass --do_eval.")
 
 
-def _trained_model() -> "tuple[ModelDir, AlbertTokenizer]":
+def _trained_model(
+    default_task: Callable[[str], TaskConfig] | None,
+) -> "tuple[ModelDir, AlbertTokenizer]":
     from albert_tf.checkpoints.model_dir import ModelDir
     from albert_tf.checkpoints.output_folders import locate_best
 
     weights = locate_best(FLAGS.init_checkpoint or FLAGS.output_dir)
     vocabulary = _vocabulary(weights)
     model = ModelDir.read(weights, vocabulary and vocabulary.path)
-    task_config = model.require_task()
+    task_config = model.task_config
+    if task_config is None and default_task is not None:
+        task_config = default_task(weights)
+    if task_config is None:
+        task_config = model.require_task()
     config = common_flags.model_config(weights)
     if FLAGS["max_seq_length"].present:
         _check_length(config)

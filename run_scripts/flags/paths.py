@@ -37,7 +37,9 @@ INPUT_FILES = (
     "spm_model_file",
     "test_file",
     "tflite_eval_data",
+    "texts",
     "train_file",
+    "vectors",
     "vocab_file",
     "vocabulary",
 )

@@ -6,6 +6,7 @@ import pytest
 from albert_tf.serving.base import IDS
 from albert_tf.task_config import (
     Classification,
+    Embedding,
     MultiLabel,
     MultipleChoice,
     Regression,
@@ -27,6 +28,9 @@ TASKS = {
     "classifier with a threshold": Classification("toy", ["a", "b"], threshold=0.25),
     "several labels": MultiLabel("toy", ["a", "b", "c"], thresholds=[0.5, 0.2, 0.7]),
     "regression": Regression("toy"),
+    "vectors": Embedding("toy"),
+    "first tokens": Embedding("toy", pooling="first", normalize=False),
+    "pooled outputs": Embedding("toy", pooling="pooled"),
     "multiple choice": MultipleChoice(),
     "tagger": Tagging("toy", ["O", "B-a", "I-a", "B-b"]),
 }

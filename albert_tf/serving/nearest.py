@@ -1,0 +1,21 @@
+"""The vectors nearest to another one, by the cosine."""
+
+import numpy as np
+
+
+def nearest(
+    query: np.ndarray, vectors: np.ndarray, top: int
+) -> list[tuple[int, float]]:
+    """Finds the nearest vectors.
+
+    Args:
+      query: float [H].
+      vectors: float [N, H].
+      top: how many to return, or all if there are fewer.
+    Returns:
+      Place and cosine of each, the nearest first.
+    """
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
+    cosines = vectors @ query / np.maximum(lengths, 1e-12)
+    order = np.argsort(-cosines, kind="stable")[:top]
+    return [(int(place), float(cosines[place])) for place in order]
