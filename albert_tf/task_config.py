@@ -22,7 +22,12 @@ from albert_tf.field_rules import (
     rule,
     whole,
 )
-from albert_tf.text_tasks import EMBEDDING_LOSSES, POOLINGS, present
+from albert_tf.text_tasks import (
+    EMBEDDING_LOSSES,
+    POOLINGS,
+    WINDOW_POOLINGS,
+    present,
+)
 from albert_tf.text_tasks import Classification as Classification
 from albert_tf.text_tasks import Embedding as Embedding
 from albert_tf.text_tasks import MultiLabel as MultiLabel
@@ -59,6 +64,8 @@ _RULES = {
     "max_seq_length": _LENGTH,
     "max_qa_length": count(0, 2**31 - 1),
     "doc_stride": _LENGTH,
+    "window_pooling": choices(*WINDOW_POOLINGS),
+    "max_windows": count(1, 1000),
     "columns": rule(
         f"an object of {', '.join(_COLUMNS)}, names or indices", _are_columns
     ),

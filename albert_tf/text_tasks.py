@@ -7,7 +7,13 @@ from dataclasses import field
 from typing import Any, ClassVar, TypeAlias
 
 from albert_tf import field_rules
-from albert_tf.field_rules import choices
+from albert_tf.field_rules import choices, count, optional
+
+# How the windows of a long text make one prediction.
+WINDOW_POOLINGS = ("mean", "max", "first")
+# Rules of the fields of windows.
+_POOLING = {**optional(choices(*WINDOW_POOLINGS)), "choices": WINDOW_POOLINGS}
+_STRIDE, _WINDOWS = count(1, 2**31 - 1), count(1, 1000)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +30,12 @@ class Classification:
         preparation; empty: unknown.
       threshold: probability that clients of an exported model compare with; None:
         the likeliest label counts.
+      window_pooling: how the windows of a text that is longer than a row make one
+        prediction: by the mean or the largest values of their pooled outputs, or by the
+        first window alone; None: such a text is cut at its end.
+      doc_stride: of such a text, tokens from the start of a window to the start of the
+        next.
+      max_windows: most windows of a text; tokens after them are lost.
     """
 
     kind: ClassVar[str] = "classification"
@@ -33,8 +45,12 @@ class Classification:
     max_seq_length: int | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
     threshold: float | None = None
+    window_pooling: str | None = field(default=None, metadata=_POOLING)
+    doc_stride: int = field(default=128, metadata=_STRIDE)
+    max_windows: int = field(default=8, metadata=_WINDOWS)
 
     def __post_init__(self):
+        field_rules.check_fields(self)
         object.__setattr__(self, "labels", tuple(self.labels))
         object.__setattr__(self, "metrics", tuple(self.metrics))
         if not self.labels:
@@ -61,6 +77,7 @@ class Classification:
             "scores": list(self.metrics),
             "bounds": None,
             **present(self, "max_seq_length", "columns", "threshold"),
+            **window_values(self),
         }
 
 
@@ -77,6 +94,7 @@ class MultiLabel:
       label_separator: text between the labels of a row of a table.
       numbered_labels: whether tables have the places of labels, from 0, in the place
         of their names.
+      window_pooling, doc_stride, max_windows: as `Classification`.
     """
 
     kind: ClassVar[str] = "multi_label"
@@ -87,8 +105,12 @@ class MultiLabel:
     thresholds: Sequence[float] = ()
     label_separator: str = ","
     numbered_labels: bool = False
+    window_pooling: str | None = field(default=None, metadata=_POOLING)
+    doc_stride: int = field(default=128, metadata=_STRIDE)
+    max_windows: int = field(default=8, metadata=_WINDOWS)
 
     def __post_init__(self):
+        field_rules.check_fields(self)
         object.__setattr__(self, "labels", tuple(self.labels))
         object.__setattr__(self, "thresholds", tuple(self.thresholds))
         if not self.labels or len(set(self.labels)) < len(self.labels):
@@ -124,6 +146,7 @@ class MultiLabel:
             "thresholds": list(self.thresholds),
             "label_separator": self.label_separator,
             "numbered_labels": self.numbered_labels,
+            **window_values(self),
         }
 
 
@@ -136,6 +159,7 @@ class Regression:
       bounds: lowest and highest value that a submission may hold; None: no bounds.
       max_seq_length: longest row in tokens; None: as long as the model reads.
       columns: as `Classification`.
+      window_pooling, doc_stride, max_windows: as `Classification`.
     """
 
     kind: ClassVar[str] = "regression"
@@ -143,8 +167,12 @@ class Regression:
     bounds: Sequence[float] | None = None
     max_seq_length: int | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    window_pooling: str | None = field(default=None, metadata=_POOLING)
+    doc_stride: int = field(default=128, metadata=_STRIDE)
+    max_windows: int = field(default=8, metadata=_WINDOWS)
 
     def __post_init__(self):
+        field_rules.check_fields(self)
         if self.bounds is not None:
             object.__setattr__(self, "bounds", tuple(self.bounds))
 
@@ -162,6 +190,7 @@ class Regression:
             "scores": ["pearson", "spearman"],
             "bounds": None if self.bounds is None else list(self.bounds),
             **present(self, "max_seq_length", "columns"),
+            **window_values(self),
         }
 
 
@@ -244,3 +273,9 @@ def present(task_config: Any, *names: str) -> dict[str, Any]:
         for name, value in values.items()
         if value is not None and value != {}
     }
+
+
+def window_values(task: TextTask) -> dict[str, Any]:
+    """The values of windows in a `task.json`; a task without them writes none."""
+    names = ("window_pooling", "doc_stride", "max_windows")
+    return {n: getattr(task, n) for n in names if task.window_pooling is not None}

@@ -190,15 +190,16 @@ def squad_features(with_places: bool) -> Features:
     }
 
 
-def classifier_features(label_dtype: str) -> Features:
+def classifier_features(label_dtype: str, windows: bool = False) -> Features:
     """Returns the features of a row to classify or to rate, stored without padding.
 
     Args:
       label_dtype: of `label_ids`: int64 for an index, float32 for a value.
+      windows: whether a row is a text of several windows, each a list of tokens.
     Returns:
       `index` is the row's name in its file.
     """
-    tokens = Feature((None,))
+    tokens = Feature((None, None) if windows else (None,))
     return {
         "input_ids": tokens,
         "segment_ids": tokens,
@@ -207,14 +208,15 @@ def classifier_features(label_dtype: str) -> Features:
     }
 
 
-def multi_label_features(num_labels: int) -> Features:
+def multi_label_features(num_labels: int, windows: bool = False) -> Features:
     """Returns the features of a row with any number of labels, stored without padding.
 
     Args:
       num_labels: of the task; `label_ids` is 1 for those that the row has, else 0.
+      windows: as `classifier_features`.
     """
     labels = Feature((num_labels,))
-    return {**classifier_features("int64"), "label_ids": labels}
+    return {**classifier_features("int64", windows), "label_ids": labels}
 
 
 def embedding_features(num_texts: int) -> Features:

@@ -20,8 +20,10 @@ import tensorflow as tf
 from albert_tf.checkpoints.load import released_name
 from albert_tf.config import AlbertConfig
 from albert_tf.serving import checks
-from albert_tf.text import packing, packing_tf
+from albert_tf.task_config import TextTask
+from albert_tf.text import packing, packing_tf, windows_tf
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.windows import WindowRule
 
 IDS = ("input_ids", "input_mask", "segment_ids")
 # Any text will do: it fills the requests that warm up a server.
@@ -249,6 +251,17 @@ class ServedRows(ServedModel):
             example.features.feature[name].int64_list.value.extend(values)
         return example
 
+    # How the signature `text` cuts long texts; None: they are shortened.
+    window_rule: WindowRule | None = None
+
+    @final
+    def use_windows(self, task_config: TextTask) -> None:
+        """Takes the rule of a task whose long texts have windows."""
+        if task_config.window_pooling is not None:
+            self.window_rule = WindowRule(
+                self.max_seq_length, task_config.doc_stride, task_config.max_windows
+            )
+
     @final
     def texts_signature(self, pair: bool) -> Signature:
         """Makes the signature of `text`, string [B], and of `text_pair` for pairs."""
@@ -267,9 +280,16 @@ class ServedRows(ServedModel):
 
     def _answer_texts(self, first: tf.Tensor, second: tf.Tensor | None) -> Answers:
         """Adds `truncated`, bool [B], true for rows that lost tokens."""
-        batch, truncated = self.pack(
-            self.graph_tokenizer(first),
-            None if second is None else self.graph_tokenizer(second),
-            shorten="longest",
-        )
+        ids_a = self.graph_tokenizer(first)
+        ids_b = None if second is None else self.graph_tokenizer(second)
+        if self.window_rule and self.tokenizer:
+            batch, truncated = windows_tf.pack_windows(
+                ids_a,
+                ids_b,
+                self.window_rule,
+                cls_id=self.tokenizer.cls_id,
+                sep_id=self.tokenizer.sep_id,
+            )
+        else:
+            batch, truncated = self.pack(ids_a, ids_b, shorten="longest")
         return {**self.checked_answer(batch), "truncated": truncated}

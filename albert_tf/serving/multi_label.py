@@ -39,6 +39,7 @@ class ServedMultiLabel(ServedRows):
         """
         super().__init__(model, config, task_config.max_seq_length, tokenizer)
         self.task_config = task_config
+        self.use_windows(task_config)
 
     def answer(self, batch: Tensors) -> Answers:
         """Computes probabilities and which labels they stand for."""

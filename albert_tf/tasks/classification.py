@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
-from albert_tf.model.heads import ClassificationModel
 from albert_tf.records.features import classifier_features
 from albert_tf.task_config import Classification
 from albert_tf.tasks.base import Arrays, Task, Tensors
 from albert_tf.tasks.losses import PLAIN, ClassificationLoss
 from albert_tf.tasks.metrics import METRICS, class_table
+from albert_tf.tasks.text_models import build_classifier
 
 
 def classification_task(
@@ -30,17 +30,14 @@ def classification_task(
       dropout: probability of dropping a value of the head's input.
       loss: how training weighs examples.
     """
+    windows = task_config.window_pooling is not None
     return Task(
         name=task_config.task_name,
-        build_model=functools.partial(
-            ClassificationModel,
-            num_outputs=len(task_config.labels),
-            head_dropout=dropout,
-        ),
+        build_model=build_classifier(task_config, len(task_config.labels), dropout),
         losses={"loss": loss.of_labels()},
         evaluation_losses={"loss": PLAIN.of_labels()},
         best_metric=task_config.metrics[0],
-        features=lambda _: classifier_features("int64"),
+        features=lambda _: classifier_features("int64", windows),
         predictions=_predictions,
         host_metrics=functools.partial(label_metrics, names=task_config.metrics),
         details=functools.partial(class_report, labels=task_config.labels),

@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
-from albert_tf.model.heads import ClassificationModel
 from albert_tf.records.features import multi_label_features
 from albert_tf.task_config import MultiLabel
 from albert_tf.tasks.base import Arrays, Task, Tensors
 from albert_tf.tasks.losses import PLAIN, ClassificationLoss
 from albert_tf.tasks.metrics import class_table
+from albert_tf.tasks.text_models import build_classifier
 
 # Without positives, a rate is 0 and not undefined.
 _ZERO: dict[str, Any] = {"zero_division": 0.0}
@@ -35,15 +35,14 @@ def multi_label_task(
       loss: how training weighs examples.
     """
     labels, thresholds = task_config.labels, task_config.all_thresholds
+    windows = task_config.window_pooling is not None
     return Task(
         name=task_config.task_name,
-        build_model=functools.partial(
-            ClassificationModel, num_outputs=len(labels), head_dropout=dropout
-        ),
+        build_model=build_classifier(task_config, len(labels), dropout),
         losses={"loss": loss.of_label_sets()},
         evaluation_losses={"loss": PLAIN.of_label_sets()},
         best_metric="micro_f1",
-        features=lambda _: multi_label_features(len(labels)),
+        features=lambda _: multi_label_features(len(labels), windows),
         predictions=_predictions,
         host_metrics=functools.partial(multi_label_metrics, thresholds=thresholds),
         details=functools.partial(label_table, labels=labels, thresholds=thresholds),

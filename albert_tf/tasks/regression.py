@@ -1,15 +1,13 @@
 """The regression task: a number for one text or a pair of texts."""
 
-import functools
-
 import tensorflow as tf
 
-from albert_tf.model.heads import ClassificationModel
 from albert_tf.records.features import classifier_features
 from albert_tf.task_config import Regression
 from albert_tf.tasks import losses
 from albert_tf.tasks.base import Arrays, Task, Tensors, WeightedMean
 from albert_tf.tasks.metrics import METRICS
+from albert_tf.tasks.text_models import build_classifier
 
 
 def regression_task(task_config: Regression, dropout: float) -> Task:
@@ -21,14 +19,13 @@ def regression_task(task_config: Regression, dropout: float) -> Task:
       task_config: name of the task.
       dropout: probability of dropping a value of the head's input.
     """
+    windows = task_config.window_pooling is not None
     return Task(
         name=task_config.task_name,
-        build_model=functools.partial(
-            ClassificationModel, num_outputs=1, head_dropout=dropout
-        ),
+        build_model=build_classifier(task_config, 1, dropout),
         losses={"loss": WeightedMean(losses.regression, losses.row_weights)},
         best_metric="pearson",
-        features=lambda _: classifier_features("float32"),
+        features=lambda _: classifier_features("float32", windows),
         predictions=_predictions,
         host_metrics=correlations,
     )

@@ -1,12 +1,13 @@
 """Makes rows for classification and regression from examples of one text or two."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from albert_tf.text import packing
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.windows import WindowRule, Windows, windows_of
 from data_prep.fine_tuning.tables import Example
 
 _EXAMPLES_PER_BLOCK = 1000
@@ -21,10 +22,12 @@ def classification_rows(
     tokenizer: AlbertTokenizer,
     max_seq_length: int,
     statistics: dict[str, Any],
+    windows: WindowRule | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yields rows of `features.classifier_features`, in the examples' order.
 
-    The longer text of a pair is shortened first, token by token, as in the original.
+    The longer text of a pair is shortened first, token by token, as in the original, or
+    cut into windows.
 
     Args:
       examples: one or two texts each; an empty second text is still a segment.
@@ -32,7 +35,9 @@ def classification_rows(
       tokenizer: tokenizes the texts.
       max_seq_length: most tokens of a row, special tokens included.
       statistics: receives `rows`, `pieces` (tokens), `unknown_pieces` and
-        `truncated_rows`.
+        `truncated_rows`; of windows also `long_texts`, those with several, their
+        `windows` together, and `most_windows`.
+      windows: how texts that are too long are cut; None: they are shortened.
     Raises:
       ValueError: max_seq_length leaves no room for a token of each text.
     """
@@ -49,30 +54,56 @@ def classification_rows(
         seconds: list = [[]] * len(block)
         if pair:
             seconds = tokenizer.encode_batch([e.text_pair or "" for e in block])
-        kept = zip(
-            *packing.truncate_longest_first(
-                np.array([len(ids) for ids in firsts]),
-                np.array([len(ids) for ids in seconds]),
-                max_seq_length - special,
-            ),
-            strict=True,
-        )
-        for offset, (kept_a, kept_b) in enumerate(kept):
-            ids_a, ids_b = firsts[offset], seconds[offset]
-            truncated = kept_a < len(ids_a) or kept_b < len(ids_b)
-            statistics["truncated_rows"] += int(truncated)
-            ids_a, ids_b = ids_a[:kept_a], ids_b[:kept_b]
-            statistics["pieces"] += len(ids_a) + len(ids_b)
-            for ids in (ids_a, ids_b):
-                statistics["unknown_pieces"] += ids.count(tokenizer.unk_id)
-            row = packing.join_segments(
-                ids_a,
-                ids_b if pair else None,
-                cls_id=tokenizer.cls_id,
-                sep_id=tokenizer.sep_id,
+        cut: Iterable[Windows]
+        if windows:
+            cut = (
+                windows_of(ids_a, ids_b if pair else None, windows)
+                for ids_a, ids_b in zip(firsts, seconds, strict=True)
             )
+        else:
+            cut = _shortened(firsts, seconds, pair, max_seq_length - special)
+        for offset, (segments, truncated) in enumerate(cut):
+            statistics["truncated_rows"] += int(truncated)
+            rows = []
+            for ids_a, ids_b in segments:
+                tokens = [*ids_a, *(ids_b or ())]
+                statistics["pieces"] += len(tokens)
+                statistics["unknown_pieces"] += tokens.count(tokenizer.unk_id)
+                rows.append(
+                    packing.join_segments(
+                        ids_a, ids_b, cls_id=tokenizer.cls_id, sep_id=tokenizer.sep_id
+                    )
+                )
+            row: dict[str, Any] = rows[0]
+            if windows:
+                row = {name: [each[name] for each in rows] for name in row}
+                _count_windows(len(rows), statistics)
             index = block[offset].index.encode("utf-8")
             yield {**row, "label_ids": values[first + offset], "index": index}
+
+
+def _shortened(
+    firsts: Sequence[list[int]],
+    seconds: Sequence[list[int]],
+    pair: bool,
+    room: int,
+) -> Iterator[Windows]:
+    """One window of each text or pair, which is shortened if it is too long."""
+    kept = packing.truncate_longest_first(
+        np.array([len(ids) for ids in firsts]),
+        np.array([len(ids) for ids in seconds]),
+        room,
+    )
+    for ids_a, ids_b, kept_a, kept_b in zip(firsts, seconds, *kept, strict=True):
+        truncated = kept_a < len(ids_a) or kept_b < len(ids_b)
+        segments = (ids_a[:kept_a], ids_b[:kept_b] if pair else None)
+        yield Windows([segments], bool(truncated))
+
+
+def _count_windows(count: int, statistics: dict[str, Any]) -> None:
+    statistics["windows"] = statistics.get("windows", 0) + count
+    statistics["long_texts"] = statistics.get("long_texts", 0) + (count > 1)
+    statistics["most_windows"] = max(statistics.get("most_windows", 0), count)
 
 
 def _check_length(max_seq_length: int, smallest: int) -> None:

@@ -12,6 +12,7 @@ Each returns a `TaskData`, which `albert_tf.fine_tune` takes, and so does `taggi
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.task_config import (
@@ -52,6 +53,7 @@ def glue(
     max_seq_length: int = MAX_SEQ_LENGTH,
     cache_dir: PathLike = CACHE_DIR,
     on_bad_row: str = "error",
+    **windows: Any,
 ) -> TaskData:
     """Reads a task of GLUE or SuperGLUE.
 
@@ -64,11 +66,12 @@ def glue(
       max_seq_length: longest row in tokens, special tokens included.
       cache_dir: folder for the converted rows.
       on_bad_row: as `tables.read_table`.
+      **windows: `window_pooling`, `doc_stride` and `max_windows` of the task.
     Raises:
       FileNotFoundError: a file is missing.
       ValueError: no such task, a row that cannot be read, or a length without room.
     """
-    task_config = glue_config(task_name, max_seq_length)
+    task_config = glue_config(task_name, max_seq_length, **windows)
     task = PUBLISHED[task_config.task_name]
     folder = glue_tasks.task_folder(as_path(data_dir), task)
     diagnostics, missing = task.find_diagnostics(folder)
@@ -90,9 +93,10 @@ def glue(
 
 
 def glue_config(
-    task_name: str, max_seq_length: int = MAX_SEQ_LENGTH
+    task_name: str, max_seq_length: int = MAX_SEQ_LENGTH, **windows: Any
 ) -> Classification | Regression:
-    """Returns the task configuration of a task of GLUE or SuperGLUE."""
+    """Returns the task configuration of a task of GLUE or SuperGLUE; arguments as of
+    `glue`."""
     name = task_name.lower()
     if name not in PUBLISHED:
         raise ValueError(
@@ -102,8 +106,10 @@ def glue_config(
     task = PUBLISHED[name]
     columns = task.test.to_dict()
     if task.labels is None:
-        return Regression(name, task.bounds, max_seq_length, columns)
-    return Classification(name, task.labels, task.metrics, max_seq_length, columns)
+        return Regression(name, task.bounds, max_seq_length, columns, **windows)
+    return Classification(
+        name, task.labels, task.metrics, max_seq_length, columns, **windows
+    )
 
 
 def squad(

@@ -25,6 +25,7 @@ from albert_tf.task_config import (
     TextTask,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.windows import WindowRule
 from data_prep.fine_tuning import (
     classification,
     label_sets,
@@ -78,6 +79,10 @@ def of_table(
     length = _length(task_config)
     labelled = columns.label is not None
     several = isinstance(task_config, MultiLabel)
+    windows = None
+    if task_config.window_pooling is not None:
+        stride, most = task_config.doc_stride, task_config.max_windows
+        windows = WindowRule(length, stride, most)
 
     def make(statistics: dict[str, Any]) -> _Made:
         table = tables.read_table(file, columns, conversion.on_bad_row, several)
@@ -87,7 +92,7 @@ def of_table(
             values = _labels(table.examples, task_config, statistics)
         statistics["skipped_rows"] = table.skipped_rows
         rows = classification.classification_rows(
-            table.examples, values, conversion.tokenizer, length, statistics
+            table.examples, values, conversion.tokenizer, length, statistics, windows
         )
         return features, len(table.examples), rows
 
@@ -101,16 +106,19 @@ def of_table(
     if isinstance(task_config, MultiLabel):
         settings["label_separator"] = task_config.label_separator
         settings["numbered_labels"] = task_config.numbered_labels
+    if windows:
+        settings["windows"] = {"doc_stride": stride, "max_windows": most}
     return _cached(
         f"{task_config.task_name}-{name}", [file], conversion, settings, make
     )
 
 
 def _text_features(task_config: TextTask) -> Features:
+    windows = task_config.window_pooling is not None
     if isinstance(task_config, MultiLabel):
-        return multi_label_features(len(task_config.labels))
+        return multi_label_features(len(task_config.labels), windows)
     is_regression = isinstance(task_config, Regression)
-    return classifier_features("float32" if is_regression else "int64")
+    return classifier_features("float32" if is_regression else "int64", windows)
 
 
 def _no_label(task_config: TextTask) -> Any:

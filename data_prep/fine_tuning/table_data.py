@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from albert_tf.storage import PathLike
 from albert_tf.task_config import (
@@ -36,6 +37,7 @@ def table(
     max_seq_length: int = MAX_SEQ_LENGTH,
     cache_dir: PathLike = CACHE_DIR,
     on_bad_row: str = "error",
+    **windows: Any,
 ) -> TaskData:
     """Reads tables of one's own to train a classification or a regression on.
 
@@ -52,6 +54,7 @@ def table(
       max_seq_length: longest row in tokens, special tokens included.
       cache_dir: folder for the converted rows.
       on_bad_row: as `tables.read_table`.
+      **windows: `window_pooling`, `doc_stride` and `max_windows` of the task.
     Raises:
       FileNotFoundError: a file is missing.
       ValueError: labels that cannot be learned, a row that cannot be read, or a length
@@ -89,14 +92,17 @@ def table(
             stored,
             label_separator=label_separator,
             numbered_labels=label_names is not None,
+            **windows,
         )
     elif regression:
-        task_config = Regression(CUSTOM, None, max_seq_length, stored)
+        task_config = Regression(CUSTOM, None, max_seq_length, stored, **windows)
     else:
         labels = row_labels.read_labels(files["train"], columns, on_bad_row)
         metrics = ["eval_accuracy"]
         metrics += ["f1", "matthew_corr"] if len(labels) == 2 else []
-        task_config = Classification(CUSTOM, labels, metrics, max_seq_length, stored)
+        task_config = Classification(
+            CUSTOM, labels, metrics, max_seq_length, stored, **windows
+        )
     conversion = split_rows.Conversion(tokenizer, cache_dir, on_bad_row)
     return read_tables(files, task_config, columns, conversion)
 

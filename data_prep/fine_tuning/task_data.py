@@ -56,6 +56,7 @@ def task_data(
         name: rows.metadata["statistics"].get("rows_without_label", 0)
         for name, rows in splits.items()
     }
+    notes = [*notes, *_window_notes(splits)]
     notes = [
         *notes,
         *(
@@ -77,3 +78,17 @@ def task_data(
         notes,
         warnings,
     )
+
+
+def _window_notes(splits: Mapping[str, RecordSet]) -> list[str]:
+    """Says of each split how many windows its long texts have."""
+    notes = []
+    for name, rows in splits.items():
+        found = rows.metadata["statistics"]
+        if long := found.get("long_texts", 0):
+            several = found["windows"] - (found["rows"] - long)
+            notes.append(
+                f"{name}: {long:,} of {found['rows']:,} texts have several windows, "
+                f"{several / long:.1f} on average, {found['most_windows']} at most."
+            )
+    return notes

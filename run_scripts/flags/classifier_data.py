@@ -5,7 +5,7 @@ from typing import Any
 
 from absl import flags
 
-from albert_tf.task_config import MultiLabel, TaskConfig, TextTask
+from albert_tf.task_config import Classification, MultiLabel, TaskConfig, TextTask
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.fine_tuning_config import LOSS_SETTINGS, FineTuningConfig
 from data_prep.fine_tuning import datasets, tables, xnli
@@ -13,6 +13,9 @@ from data_prep.fine_tuning.datasets import CUSTOM, TaskData
 from flags import common_flags, fields, fine_tuning_flags, table_flags
 
 FLAGS = flags.FLAGS
+
+# Fields of tasks of texts that say how long texts are cut into windows.
+_WINDOWS = ("window_pooling", "doc_stride", "max_windows")
 
 
 def define_flags() -> None:
@@ -63,6 +66,7 @@ def define_flags() -> None:
         "places, from 0. Default: tables have the names.",
     )
     fields.define(FineTuningConfig, *LOSS_SETTINGS, "tune_threshold")
+    fields.define(Classification, *_WINDOWS)
     table_flags.define_on_bad_row_flag()
 
 
@@ -83,7 +87,7 @@ def read_data(
             return _train_on_tables(tokenizer)
         if name == xnli.TASK_NAME:
             return _read_xnli(tokenizer, FLAGS.max_seq_length)
-        return _read_glue(name, tokenizer, FLAGS.max_seq_length)
+        return _read_glue(name, tokenizer, FLAGS.max_seq_length, _windows())
     if task_config.task_name != name:
         raise ValueError(
             f"The model was trained for {task_config.task_name}, not for {name}: "
@@ -102,7 +106,13 @@ def read_data(
     length = task_config.max_seq_length or FLAGS.max_seq_length
     if name == xnli.TASK_NAME:
         return _read_xnli(tokenizer, length)
-    return _read_glue(name, tokenizer, length)
+    windows = {field: getattr(task_config, field) for field in _WINDOWS}
+    return _read_glue(name, tokenizer, length, windows)
+
+
+def _windows() -> dict[str, Any]:
+    """How long texts are cut, by the flags."""
+    return {name: FLAGS[name].value for name in _WINDOWS}
 
 
 def _reading() -> dict[str, Any]:
@@ -110,9 +120,11 @@ def _reading() -> dict[str, Any]:
     return {"cache_dir": cache_dir, "on_bad_row": FLAGS.on_bad_row}
 
 
-def _read_glue(name: str, tokenizer: AlbertTokenizer, max_seq_length: int) -> TaskData:
+def _read_glue(
+    name: str, tokenizer: AlbertTokenizer, max_seq_length: int, windows: dict[str, Any]
+) -> TaskData:
     splits = _published_splits()
-    task_config = datasets.glue_config(name, max_seq_length)
+    task_config = datasets.glue_config(name, max_seq_length, **windows)
     data = TaskData(task_config)
     if splits:
         data = datasets.glue(
@@ -121,12 +133,15 @@ def _read_glue(name: str, tokenizer: AlbertTokenizer, max_seq_length: int) -> Ta
             tokenizer,
             splits,
             max_seq_length=max_seq_length,
+            **windows,
             **_reading(),
         )
     return _with_predict_file(data, tokenizer)
 
 
 def _read_xnli(tokenizer: AlbertTokenizer, max_seq_length: int) -> TaskData:
+    if FLAGS.window_pooling:
+        raise flags.Error("xnli has no long texts: leave --window_pooling out.")
     data = TaskData(xnli.xnli_config(max_seq_length))
     if splits := _published_splits():
         data = xnli.xnli(
@@ -180,6 +195,7 @@ def _train_on_tables(tokenizer: AlbertTokenizer) -> TaskData:
         multi_label=FLAGS.multi_label,
         label_separator=FLAGS.label_separator,
         label_names=FLAGS.label_names or None,
+        **_windows(),
         max_seq_length=FLAGS.max_seq_length,
         **_reading(),
     )

@@ -15,6 +15,7 @@ from albert_tf.task_config import (
     Squad,
     Tagging,
     TaskConfig,
+    TextTask,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.fine_tuning import datasets, tables, tagging_data
@@ -212,8 +213,11 @@ def _convert_table(
     tokenizer: AlbertTokenizer,
     cache_dir: str,
 ) -> TaskData:
+    if isinstance(task_config, TextTask):
+        # A file reads one window; a text that is longer is shortened, and counted.
+        task_config = dataclasses.replace(task_config, window_pooling=None)
     known = getattr(task_config, "columns", {})
-    if isinstance(task_config, Classification | Regression) and not known.get("text"):
+    if isinstance(task_config, TextTask) and not known.get("text"):
         raise ValueError(
             f"{path} is a table, and the model's files do not say which columns it was "
             "trained on: leave --tflite_eval_data out."

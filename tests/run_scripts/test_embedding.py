@@ -38,7 +38,10 @@ def trained(tmp_path_factory):
     for name, count, seed in [("train", 200, 1), ("dev", 23, 2)]:
         write(folder / f"{name}.jsonl", count, seed)
     succeed("run_embedding.py", *TRAIN, "--output_dir=model", cwd=folder)
-    lines = [json.loads(line)["answer"] for line in (folder / "dev.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line)["answer"]
+        for line in (folder / "dev.jsonl").read_text().splitlines()
+    ]
     (folder / "texts.txt").write_text("\n".join(lines) + "\n")
     return folder
 
