@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from absl import flags
 
+from albert_tf.files import short_digest
 from data_prep.fine_tuning.text_lists import read_texts
 from data_prep.progress import progress_bar
 from flags import common_flags, embedding_flags, table_flags
@@ -139,6 +140,7 @@ def _settings(model: "TextVectors") -> dict:
         "layer": FLAGS.layer,
         "max_seq_length": model.task.max_seq_length,
         "dimension": model.size,
+        "weights_sha256": model.digest(),
     }
 
 
@@ -158,10 +160,10 @@ def _search() -> None:
     model = _model()
     for name, value in _settings(model).items():
         if name != "model" and stored.settings.get(name) != value:
+            known = short_digest(stored.settings.get(name))
             raise ValueError(
-                f"{FLAGS.vectors} was made with {name}={stored.settings.get(name)}, "
-                f"the question would be with {name}={value}: pass the same model and "
-                "flags."
+                f"{FLAGS.vectors} was made with {name}={known}, the question would be "
+                f"with {name}={short_digest(value)}: pass the same model and flags."
             )
     [query] = model.encode([FLAGS.query])
     for place, cosine in nearest(query.vectors[0], stored.vectors, FLAGS.top_k):

@@ -98,6 +98,8 @@ def convert(conversion: Conversion) -> dict[str, Any]:
         stored = edit.grow_vocabulary(stored, conversion.vocab_size, conversion.seed)
     checks = _Checks(stored, conversion.seed)
     task, notes = _choose_task(stored)
+    if conversion.target_format is CheckpointFormat.TRANSFORMERS:
+        notes += transformers_tasks.losses_of(task)
     notes += _check_source(conversion, stored, checks)
     vocabulary, more = _choose_vocabulary(conversion, stored)
     notes += more

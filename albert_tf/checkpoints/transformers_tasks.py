@@ -164,3 +164,21 @@ def _labels(values: Mapping[str, Any]) -> list[str]:
             "rename them."
         )
     return labels
+
+
+def losses_of(task: Mapping[str, Any] | None) -> list[str]:
+    """Says what of a task no `config.json` holds.
+
+    Args:
+      task: values of its `task.json`; None: there is no task.
+    """
+    lost = []
+    for name in ("threshold", "thresholds"):
+        if task and task.get("kind") != Squad.kind and task.get(name):
+            lost.append(f"its {name} of labels ({task[name]!s:.60})")
+    if task and task.get("window_pooling"):
+        lost.append("the windows of long texts")
+    return [
+        f"Not in the folder, since transformers has no place for it: {what}."
+        for what in lost
+    ]

@@ -3,6 +3,7 @@
 Letters in shapes: N texts, B rows of a batch, H hidden.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.formats import read_weights
+from albert_tf.checkpoints.load import released_name
 from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
@@ -109,6 +111,13 @@ class TextVectors:
         stored = read_weights(folder.checkpoint, use_ema=use_ema)
         model, _ = load_model(config, stored, None)
         return cls(model.encoder, config, task, tokenizer, layer)
+
+    def digest(self) -> str:
+        """SHA-256 of the encoder's weights, which tells vectors of others apart."""
+        content = hashlib.sha256()
+        for variable in sorted(self._encoder.variables, key=released_name):
+            content.update(np.ascontiguousarray(variable.numpy()).tobytes())
+        return content.hexdigest()
 
     def encode(self, texts: Sequence[str], batch_size: int = 32) -> Iterator[Vectors]:
         """Yields the vectors of some thousand texts at a time, in their order.

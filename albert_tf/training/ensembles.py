@@ -9,7 +9,7 @@ import numpy as np
 from albert_tf.checkpoints.output_folders import RESULTS_FILE
 from albert_tf.files import read_json
 from albert_tf.storage import AnyPath
-from albert_tf.task_config import MultiLabel, Squad, TaskConfig
+from albert_tf.task_config import Embedding, MultiLabel, Squad, TaskConfig
 from albert_tf.training import stored_predictions
 from albert_tf.training.stored_predictions import Predictions
 
@@ -55,6 +55,11 @@ def shared_task(
             raise ValueError(
                 f"{name} was trained for {task_config.task_name}: for SQuAD there is "
                 "ensemble_squad.py."
+            )
+        if isinstance(task_config, Embedding):
+            raise ValueError(
+                f"{name} makes vectors, and those of different models have nothing in "
+                "common to average: leave it out."
             )
         first = first or task_config
         if isinstance(task_config, MultiLabel):

@@ -73,6 +73,10 @@ def table(
             "A row has either a number or labels: pass one of --regression and "
             "--multi_label."
         )
+    if multi_label and not label_separator:
+        raise ValueError(
+            "Labels need a separator. Received an empty --label_separator: name one."
+        )
     if label_names is not None and not multi_label:
         raise ValueError(
             "Names of labels are for rows of several labels: add --multi_label, or "

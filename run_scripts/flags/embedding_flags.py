@@ -95,8 +95,8 @@ def read_data(
     """
     if task_config is not None and not isinstance(task_config, Embedding):
         raise ValueError(
-            f"The model was trained for {task_config.task_name}, not for vectors: give "
-            "one that was, or an encoder."
+            f"The model was trained for {task_config.task_name} ({task_config.kind}), "
+            "not for vectors: give one that was, or an encoder."
         )
     task = _task(model, task_config)
     reading = {

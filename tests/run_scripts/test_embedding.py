@@ -97,6 +97,12 @@ def test_the_nearest_texts_are_printed(trained):
         cwd=trained,
     )
     assert_one_line(done, 1, "max_seq_length=12")
+    other = ("--vectors=near.npy", "--texts=texts.txt", "--query=a", "--nouse_ema")
+    succeed(
+        "run_embedding.py", *TRAIN, "--random_seed=9", "--output_dir=b", cwd=trained
+    )
+    done = run_script("embed.py", "--model=b", *other, cwd=trained)
+    assert_one_line(done, 1, "was made with weights_sha256=")
 
 
 def test_a_model_of_no_task_is_scored_as_it_is(trained):
