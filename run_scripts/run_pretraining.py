@@ -8,6 +8,7 @@ r"""Pretrains ALBERT on records, resumes, and evaluates.
 from absl import flags
 
 from albert_tf.storage import as_path, comparable
+from albert_tf.text.vocabulary_content import vocabulary_digest
 from flags import common_flags, device_flags, mask_flags, optimizer_flags, phase_flags
 
 FLAGS = flags.FLAGS
@@ -65,9 +66,32 @@ def main():
         init_checkpoint=weights,
         unshare=FLAGS.unshare,
         depth_schedule=FLAGS.depth_schedule,
+        files=_vocabulary_files(train_sets, weights),
     )
     strategy = device_flags.create_strategy()
     run(job, strategy)
+
+
+def _vocabulary_files(train_sets, weights):
+    """The vocabulary that the rows were made with, for the model's folder: the flags',
+    or the one next to the weights that training starts from; empty: not found."""
+    from albert_tf.checkpoints.model_dir import ModelDir, vocabulary_files
+
+    if not train_sets:
+        return {}
+    if named := FLAGS.spm_model_file or FLAGS.vocab_file:
+        # It was compared with the rows when they were read.
+        return vocabulary_files(as_path(named))
+    found = ModelDir.read(weights).vocabulary if weights else None
+    made_with = train_sets[0].tokenizer_settings.get("vocabulary_sha256")
+    if found is None or vocabulary_digest(found) != made_with:
+        print(
+            "The vocabulary is not copied to --output_dir, since no flag names it: "
+            "--spm_model_file or --vocab_file.",
+            flush=True,
+        )
+        return {}
+    return vocabulary_files(found)
 
 
 def _evaluated_run():

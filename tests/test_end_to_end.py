@@ -87,3 +87,12 @@ def test_text_too_short_for_the_vocabulary_names_the_largest(tmp_path):
     assert result.returncode == 1
     assert "vocab_size must be at most" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_model_fills_a_blank_of_a_text_that_it_has_not_seen(finished):
+    folder, printed = finished
+    assert len(list((folder / "model").glob("*.model"))) == 1
+    lines = printed.split("filled:")[1].splitlines()[1:]
+    assert lines[0].count("[MASK]") == 1
+    assert len([line for line in lines if line.endswith("%)")]) == 3
+    assert "fill_mask.py --model=" in lines[-1]

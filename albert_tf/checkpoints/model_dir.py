@@ -350,12 +350,13 @@ def _name_in(folder: AnyPath, file: AnyPath) -> str:
 
 def model_files(vocabulary: AnyPath, task: Mapping[str, Any]) -> dict[str, bytes]:
     """Name -> content of the files that a task writes next to its weights."""
-    return {
-        _vocabulary_name(
-            is_wordpiece_file(vocabulary)
-        ): vocabulary_content.read_vocabulary(vocabulary),
-        TASK_FILE: json_bytes(dict(task)),
-    }
+    return {**vocabulary_files(vocabulary), TASK_FILE: json_bytes(dict(task))}
+
+
+def vocabulary_files(vocabulary: AnyPath) -> dict[str, bytes]:
+    """Name in a model's folder -> content of a vocabulary."""
+    name = _vocabulary_name(is_wordpiece_file(vocabulary))
+    return {name: vocabulary_content.read_vocabulary(vocabulary)}
 
 
 def replace_task(path: PathLike, task: Mapping[str, Any]) -> None:

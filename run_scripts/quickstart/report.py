@@ -1,22 +1,20 @@
-"""Prints what the quick start made: a table, and an answer of the exported model.
-
-The SavedModel is called by TensorFlow's own `saved_model_cli`, which knows no code of
-this project.
-"""
+"""Prints what the quick start made: a table, answers of the export, a filled blank."""
 
 import json
-import os
-import subprocess
-import sys
+import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags
 
 from albert_tf.files import read_json
+from albert_tf.text.vocabulary import MASK
 from flags import common_flags
 
 FLAGS = flags.FLAGS
+
+_SHORT_WORDS = {"the", "a", "an", "of", "to", "in", "is", "and", "be", "by", "with"}
 
 
 def commonest_piece_accuracy(folder: Path) -> float:
@@ -86,39 +84,60 @@ def print_table(folder: Path) -> None:
 
 
 def ask_model(folder: Path) -> None:
-    from albert_tf.text import packing
+    """Asks the export by text, as a server does: with TensorFlow and the operations of
+    tensorflow-text alone."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401
 
     sentence = " ".join(read_texts(folder, "eval")[0].split()[:12])
-    tokenizer = load_tokenizer(folder)
-    ids = tokenizer.encode(sentence)
-    inputs = packing.pack_segments(
-        ids,
-        None,
-        max_seq_length=len(ids) + packing.SPECIAL_TOKENS_OF_SINGLE,
-        cls_id=tokenizer.cls_id,
-        sep_id=tokenizer.sep_id,
-        pad_id=tokenizer.pad_id,
-    )
-    expressions = ";".join(f"{n}=[{v.tolist()}]" for n, v in inputs.items())
-    command = [str(Path(sys.executable).with_name("saved_model_cli")), "run"]
     results = read_json(folder / "model" / "results.json")
     exported = folder / "saved_model" / str(results["global_step"])
-    command += ["--dir", str(exported), "--tag_set", "serve"]
-    command += ["--signature_def", "serving_default", "--input_exprs", expressions]
-    quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    answer = subprocess.run(command, capture_output=True, text=True, env=quiet)
-    if answer.returncode:
-        raise ValueError(f"saved_model_cli failed: {answer.stderr.splitlines()[-1]}")
-    vector = answer.stdout.split("pooled_output:")[1].split("Result")[0]
-    numbers = vector.replace("[", " ").replace("]", " ").split()
-    print(f"\nThe exported model, asked through saved_model_cli:\n  {sentence!r}")
-    print(f"  pooled_output: {len(numbers)} numbers: {' '.join(numbers[:6])} ...")
+    served = tf.saved_model.load(str(exported)).signatures["text"]
+    [vector] = served(text=tf.constant([sentence]))["pooled_output"].numpy()
+    numbers = " ".join(f"{number:.3f}" for number in vector[:6])
+    print(f"\nThe exported model, asked by text:\n  {sentence!r}")
+    print(f"  pooled_output: {len(vector)} numbers: {numbers} ...")
+
+
+def fill_blank(folder: Path) -> None:
+    """Masks a word of a sentence that was kept for evaluation, and lists what the
+    model puts there."""
+    from albert_tf.checkpoints.model_dir import ModelDir
+    from albert_tf.serving.fill_mask import ServedFillMask
+
+    word, blank = blank_sentence(read_texts(folder, "eval"))
+    model = ServedFillMask.from_model_dir(ModelDir.read(folder / "model"), top_k=3)
+    [[candidates]] = model.fill([blank])
+    print(f"\nA blank in a sentence that was kept for evaluation ({word!r}), filled:")
+    print(f"  {blank}")
+    for each in candidates:
+        print(f"  {each.token}  ({each.probability:.1%})")
+    print(
+        f"Your own: python run_scripts/fill_mask.py --model={folder / 'model'} "
+        '"... [MASK] ..."'
+    )
+
+
+def blank_sentence(texts: Sequence[str]) -> tuple[str, str]:
+    """The second short word of a sentence, and the sentence with [MASK] in its place.
+
+    Short words are frequent ones, of which a small model knows something.
+    """
+    for text in texts:
+        words = re.split(r"(?<=[.!?])\s", text)[0].split()[:20]
+        short = [place for place, word in enumerate(words) if word in _SHORT_WORDS]
+        if len(words) > 6 and len(short) > 1:
+            place = short[1]
+            blank = [*words[:place], MASK, *words[place + 1 :]]
+            return words[place], " ".join(blank)
+    return "?", f"{' '.join(texts[0].split()[:6])} {MASK}"
 
 
 def main():
     folder = Path(FLAGS.output_dir)
     print_table(folder)
     ask_model(folder)
+    fill_blank(folder)
 
 
 if __name__ == "__main__":

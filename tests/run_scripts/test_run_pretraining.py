@@ -2,8 +2,12 @@
 
 import numpy as np
 
+from albert_tf.model.heads import PretrainingModel
+from albert_tf.text.vocabulary_content import vocabulary_digest
 from helpers import compact_rows, tiny
+from helpers.fine_tuning_toys import TASK_CONFIG, config, write_vocabulary
 from helpers.scripts import assert_one_line, run_script, succeed
+from helpers.served_models import write_model
 
 
 def test_flags_choose_the_schedule(tmp_path, monkeypatch):
@@ -123,3 +127,35 @@ def test_flags_of_masks_are_for_rows_without_masks(tmp_path, monkeypatch):
     evaluate = ["--do_eval", "--eval_input_file=static.tfrecord"]
     done = run_script(*compact, *evaluate, "--max_predictions_per_seq=9", cwd=tmp_path)
     assert len(jobs) == 4 and jobs[3].eval_rows.masks is None
+
+
+def test_the_vocabulary_of_the_rows_is_left_with_the_model(tmp_path, monkeypatch):
+    jobs = []
+    monkeypatch.setattr("albert_tf.training.run.run", lambda job, _: jobs.append(job))
+    vocabulary = write_vocabulary(tmp_path)
+    content = vocabulary.read_bytes()
+    size = len(content.split())
+    tiny.write_rows(
+        tmp_path / "rows.tfrecord",
+        5,
+        vocabulary_sha256=vocabulary_digest(vocabulary),
+        vocab_size=size,
+    )
+    tiny.write_rows(tmp_path / "others.tfrecord", 5, vocab_size=size)
+    (tmp_path / "start").mkdir()
+    shape = config()
+    model = PretrainingModel(shape, seed=3)
+    write_model(tmp_path / "start", TASK_CONFIG, model, shape)
+    (tmp_path / "start/task.json").unlink()
+    shape.to_json(tmp_path / "config.json")
+    train = ["run_pretraining.py", "--output_dir=out", "--num_train_steps=20"]
+    train += ["--albert_config_file=config.json", "--num_warmup_steps=7"]
+    rows, named = "--input_file=rows.tfrecord", "--vocab_file=vocab.txt"
+    succeed(*train, rows, named, cwd=tmp_path)
+    succeed(*train, rows, "--init_checkpoint=start", cwd=tmp_path)
+    others = ["--input_file=others.tfrecord", "--init_checkpoint=start"]
+    said = succeed(*train, *others, cwd=tmp_path)
+    assert [job.files for job in jobs] == [{"vocab.txt": content}] * 2 + [{}]
+    assert "The vocabulary is not copied" in said
+    done = run_script(*train, others[0], named, cwd=tmp_path)
+    assert_one_line(done, 1, "vocabulary_sha256")
