@@ -132,7 +132,7 @@ def _model() -> "TextVectors":
 
 
 def _settings(model: "TextVectors") -> dict:
-    """What decides a vector, besides the weights."""
+    """The values that decide a vector."""
     return {
         "model": str(FLAGS.model),
         "pooling": model.task.pooling,

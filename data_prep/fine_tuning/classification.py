@@ -64,22 +64,28 @@ def classification_rows(
             cut = _shortened(firsts, seconds, pair, max_seq_length - special)
         for offset, (segments, truncated) in enumerate(cut):
             statistics["truncated_rows"] += int(truncated)
-            rows = []
-            for ids_a, ids_b in segments:
-                tokens = [*ids_a, *(ids_b or ())]
-                statistics["pieces"] += len(tokens)
-                statistics["unknown_pieces"] += tokens.count(tokenizer.unk_id)
-                rows.append(
-                    packing.join_segments(
-                        ids_a, ids_b, cls_id=tokenizer.cls_id, sep_id=tokenizer.sep_id
-                    )
-                )
+            rows = [_join(*each, tokenizer, statistics) for each in segments]
             row: dict[str, Any] = rows[0]
             if windows:
                 row = {name: [each[name] for each in rows] for name in row}
                 _count_windows(len(rows), statistics)
             index = block[offset].index.encode("utf-8")
             yield {**row, "label_ids": values[first + offset], "index": index}
+
+
+def _join(
+    ids_a: Sequence[int],
+    ids_b: Sequence[int] | None,
+    tokenizer: AlbertTokenizer,
+    statistics: dict[str, Any],
+) -> dict[str, list[int]]:
+    """Joins the segments of a row, and counts their tokens."""
+    tokens = [*ids_a, *(ids_b or ())]
+    statistics["pieces"] += len(tokens)
+    statistics["unknown_pieces"] += tokens.count(tokenizer.unk_id)
+    return packing.join_segments(
+        ids_a, ids_b, cls_id=tokenizer.cls_id, sep_id=tokenizer.sep_id
+    )
 
 
 def _shortened(

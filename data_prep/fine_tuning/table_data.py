@@ -66,49 +66,51 @@ def table(
             "add 'train', or use table_of_task for a trained model."
         )
     columns = columns or Columns("text", label="label")
-    stored = columns.to_dict()
-    task_config: TextTask
     if regression and multi_label:
         raise ValueError(
             "A row has either a number or labels: pass one of --regression and "
             "--multi_label."
-        )
-    if multi_label and not label_separator:
-        raise ValueError(
-            "Labels need a separator. Received an empty --label_separator: name one."
         )
     if label_names is not None and not multi_label:
         raise ValueError(
             "Names of labels are for rows of several labels: add --multi_label, or "
             "leave --label_names out."
         )
-    if multi_label:
-        if label_names is None:
-            labels = label_sets.read_label_sets(
-                files["train"], columns, label_separator, on_bad_row
-            )
-        else:
-            labels = label_sets.read_names(label_names)
-        task_config = MultiLabel(
-            CUSTOM,
-            labels,
-            max_seq_length,
-            stored,
-            label_separator=label_separator,
-            numbered_labels=label_names is not None,
-            **windows,
+    values = {"columns": columns.to_dict(), "max_seq_length": max_seq_length, **windows}
+    task_config: TextTask
+    if regression:
+        task_config = Regression(CUSTOM, **values)
+    elif multi_label:
+        values["label_separator"] = label_separator
+        values["numbered_labels"] = label_names is not None
+        labels = _label_sets(
+            files["train"], columns, label_separator, label_names, on_bad_row
         )
-    elif regression:
-        task_config = Regression(CUSTOM, None, max_seq_length, stored, **windows)
+        task_config = MultiLabel(CUSTOM, labels, **values)
     else:
         labels = row_labels.read_labels(files["train"], columns, on_bad_row)
         metrics = ["eval_accuracy"]
         metrics += ["f1", "matthew_corr"] if len(labels) == 2 else []
-        task_config = Classification(
-            CUSTOM, labels, metrics, max_seq_length, stored, **windows
-        )
+        task_config = Classification(CUSTOM, labels, metrics, **values)
     conversion = split_rows.Conversion(tokenizer, cache_dir, on_bad_row)
     return read_tables(files, task_config, columns, conversion)
+
+
+def _label_sets(
+    train: PathLike,
+    columns: Columns,
+    separator: str,
+    label_names: PathLike | None,
+    on_bad_row: str,
+) -> list[str]:
+    """The labels of rows that have several: those of a file, or of the table."""
+    if not separator:
+        raise ValueError(
+            "Labels need a separator. Received an empty --label_separator: name one."
+        )
+    if label_names is not None:
+        return label_sets.read_names(label_names)
+    return label_sets.read_label_sets(train, columns, separator, on_bad_row)
 
 
 def table_of_task(

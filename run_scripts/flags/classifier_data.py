@@ -111,7 +111,7 @@ def read_data(
 
 
 def _windows() -> dict[str, Any]:
-    """How long texts are cut, by the flags."""
+    """Fields of tasks that say how long texts are cut, by the flags."""
     return {name: FLAGS[name].value for name in _WINDOWS}
 
 

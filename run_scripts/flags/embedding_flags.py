@@ -63,7 +63,7 @@ def define_training_flags() -> None:
 
 
 def task_of(model: PathLike, task_config: TaskConfig | None) -> Embedding:
-    """How vectors of a model are made: by its task, its folder or the flags.
+    """Returns how vectors of a model are made: by its task, its folder or the flags.
 
     Args:
       model: its folder or weights.
