@@ -74,6 +74,8 @@ setup(
         # pathlib's interface to buckets.
         "universal_pathlib>=0.3,<0.4",
         "safetensors>=0.4.3",
+        # Requirements of packages, for doctor.py.
+        "packaging>=23",
         # Parquet.
         "pyarrow>=15",
         "tqdm>=4.66",

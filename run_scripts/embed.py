@@ -38,7 +38,7 @@ def define_flags() -> None:
     common_flags.define_vocabulary_flag("Default: the one next to the weights.")
     common_flags.define_use_ema_flag()
     common_flags.define_input_file_flag(
-        "Texts: a text a line, or a table whose name ends in .tsv, .csv or .jsonl.",
+        "Texts: a text a line, or a table (.tsv, .csv, .jsonl, .parquet).",
         required=False,
     )
     table_flags.define_text_column_flag("Table: ")

@@ -46,7 +46,7 @@ def define_flags() -> None:
     )
     common_flags.define_input_file_flag(
         "Texts besides those on the command line: a text a line, or a table whose name "
-        "ends in .tsv, .csv or .jsonl; -: standard input, a text a line.",
+        "ends in .tsv, .csv, .jsonl or .parquet; -: standard input, a text a line.",
         required=False,
     )
     table_flags.define_text_column_flag("Table: ")

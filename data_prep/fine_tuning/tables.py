@@ -1,21 +1,22 @@
-"""Reads tables of text (.tsv, .csv and .jsonl files) as examples of one text or two.
+"""Reads tables of text (.tsv, .csv, .jsonl, .parquet) as examples of one text or two.
 
 A .tsv file has no quoting, as GLUE's: a quotation mark is text. A .csv file is read by
 the csv module; a .jsonl file has one object a line, whose values are texts, numbers, or
-true and false. Byte order marks and CRLF are fine.
+true and false; so are those of .parquet. Byte order marks and CRLF are fine.
 """
 
 import contextlib
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.files import parse_json
-from albert_tf.storage import AnyPath, PathLike, as_path
+from albert_tf.storage import AnyPath, PathLike, as_path, local_copy
 from data_prep.corpus.files import open_bytes
 
 ON_BAD_ROW = ("error", "skip")
@@ -35,7 +36,7 @@ class Columns:
       text_pair: the second text; None: a row has one text.
       label: the label; None: not needed.
       index: the id of a row in a submission; None: its number, from 0.
-      header: True if the first line names the columns (not of .jsonl).
+      header: True if the first line names the columns (not of .jsonl, .parquet).
       negative: a text that is not near to the first one; None: none.
       prefix: a column that is put before each text, with a colon between; None: none.
       only: a column and the value that it has in the rows to read; None: all are read.
@@ -137,7 +138,8 @@ def read_table(
     """Reads all rows of a file.
 
     Args:
-      path: the file; .csv and .jsonl are read as such, any other suffix as tsv.
+      path: the file; .csv, .jsonl and .parquet are read as such, any other suffix as
+        tsv.
       columns: the columns to read.
       on_bad_row: "error", or "skip" to count rows with too few or too many columns, a
         missing value, or bytes that are not UTF-8.
@@ -197,6 +199,11 @@ def _example(
                 f"{repr(cell)[:_MOST_SHOWN]}: it must hold text or a number"
                 f"{', or pass --multi_label' if several else ''}."
             )
+        if not isinstance(cell, str | int | float):
+            raise _BadRow(
+                f"the {name} column {column!r} holds {type(cell).__name__}, "
+                f"{repr(cell)[:_MOST_SHOWN]}: it must hold text or a number."
+            )
         return cell if isinstance(cell, str) else json.dumps(cell)
 
     listed = row.get(columns.label) if several_labels else None
@@ -237,6 +244,9 @@ def _rows(
     if kind == ".jsonl":
         yield from _json_rows(path, bad)
         return
+    if kind == ".parquet":
+        yield from _parquet_rows(path, columns)
+        return
     lines = _csv_lines(path) if kind == ".csv" else _tsv_lines(path, bad)
     header: Sequence[str | int] | None = None
     for line, values in lines:
@@ -249,6 +259,23 @@ def _rows(
             bad.add(line, f"it has {len(values)} columns instead of {len(header)}.")
         else:
             yield line, dict(zip(header, values, strict=True))
+
+
+def _parquet_rows(
+    path: AnyPath, columns: Columns
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields (number, from 1, values) of the rows of a Parquet file."""
+    # Few commands read such files, and all would wait for it.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with local_copy(path) as local, pq.ParquetFile(local) as file:
+            _check_columns(path, columns, file.schema_arrow.names)
+            batches = (batch.to_pylist() for batch in file.iter_batches())
+            yield from enumerate(itertools.chain.from_iterable(batches), 1)
+    except pa.ArrowException as error:
+        raise ValueError(f"{path} is not Parquet ({error}): write it again.") from None
 
 
 def _check_columns(

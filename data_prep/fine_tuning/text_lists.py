@@ -7,7 +7,7 @@ from data_prep.corpus.files import open_bytes
 from data_prep.fine_tuning.row_labels import label_name
 from data_prep.fine_tuning.tables import Columns, read_table
 
-TABLES = (".tsv", ".csv", ".jsonl")
+TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
 
 
 class TextList(NamedTuple):
@@ -28,8 +28,8 @@ def read_texts(
     """Reads texts.
 
     Args:
-      path: a table, whose name ends in .tsv, .csv or .jsonl, or a text a line, which
-        may be compressed as `corpus.files.open_bytes` reads it.
+      path: a table, whose name ends in one of `TABLES`, or a text a line, which may be
+        compressed as `corpus.files.open_bytes` reads it.
       text_column: column of a table; a number is the place of one without a header.
       label_column: column of labels; empty: there are none to read.
     Raises:

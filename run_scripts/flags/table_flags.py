@@ -43,7 +43,9 @@ def define_table_files(kind: str = "") -> None:
         "dev_file": "to evaluate on",
         "test_file": "to predict, with --do_predict",
     }.items():
-        flags.DEFINE_string(name, "", f"{kind}Table {purpose}: .tsv, .csv or .jsonl.")
+        flags.DEFINE_string(
+            name, "", f"{kind}Table {purpose}: .tsv, .csv, .jsonl or .parquet."
+        )
 
 
 def define_text_pair_column_flag(content: str, default: str = "") -> None:

@@ -1,7 +1,10 @@
 """Tables of text as people have them."""
 
 import csv
+import datetime
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from data_prep.fine_tuning import tables
@@ -152,3 +155,27 @@ def test_what_to_do_with_bad_rows_is_one_of_two(tmp_path):
     path = write(tmp_path / "a.tsv", "text\tother\tlabel\na\tb\t1\n")
     with pytest.raises(ValueError, match=r"error, skip\. Received 'drop'"):
         tables.read_table(path, COLUMNS, "drop")
+
+
+def test_parquet_is_read_as_json_lines_are(tmp_path):
+    rows = [
+        {"text": 'say "no', "other": "b", "label": 1, "more": None},
+        {"text": "c, d", "other": "", "label": 2, "more": [1]},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    found = tables.read_table(tmp_path / "a.parquet", COLUMNS)
+    assert texts(found) == [('say "no', "b", "1"), ("c, d", "", "2")]
+    assert [e.place.split(", ")[-1] for e in found.examples] == ["line 1", "line 2"]
+    with pytest.raises(
+        tables.MissingColumnError, match="no column 'title' for the text"
+    ):
+        tables.read_table(tmp_path / "a.parquet", Columns("title"))
+    with pytest.raises(ValueError, match="line 1: the text column 'more' has no value"):
+        tables.read_table(tmp_path / "a.parquet", Columns("more"))
+    dates = pa.Table.from_pylist([{"text": datetime.date(2026, 1, 2)}])
+    pq.write_table(dates, tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match="line 1: the text column 'text' holds date"):
+        tables.read_table(tmp_path / "b.parquet", Columns("text"))
+    (tmp_path / "c.parquet").write_text("text\nhello\n")
+    with pytest.raises(ValueError, match=r"c\.parquet is not Parquet"):
+        tables.read_table(tmp_path / "c.parquet", Columns("text"))
