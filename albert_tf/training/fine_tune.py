@@ -295,10 +295,10 @@ class _FineTuning:
         if not isinstance(config, MultiLabel):
             return
         folder = as_path(self.train_config.output_dir)
-        name = RESULTS_FILE if outcome.trained else multi_run.EVALUATION_FILE
         runs = {str(folder / run): found for run, found in outcome.runs.items()}
         best = str(folder / outcome.results["best_run"]) if runs else model
         for place, found in (runs or {model: outcome}).items():
+            name = RESULTS_FILE if found.trained else multi_run.EVALUATION_FILE
             file = (as_path(place) if runs else folder) / name
             written = file if devices.is_chief(self.strategy) else None
             tuned = label_thresholds.tune(found, config, place, written)

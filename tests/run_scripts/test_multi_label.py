@@ -122,6 +122,30 @@ def test_a_trained_model_scores_exports_and_converts(trained):
     assert back.kind == "multi_label" and list(back.labels) == LABELS
 
 
+def test_each_of_several_runs_has_thresholds_of_its_own(trained):
+    run(
+        *(*TRAIN, "--output_dir=runs", "--num_runs=2", "--num_train_steps=5"),
+        cwd=trained,
+    )
+    best = json.loads((trained / "runs/results.json").read_text())["best_run"]
+    found = {}
+    for name in ("run_1", "run_2"):
+        folder = trained / "runs" / name
+        results = json.loads((folder / "results.json").read_text())
+        assert results["thresholds"].pop("tuned_on") == "dev"
+        found[name] = [*results["thresholds"].values()]
+        for task in (folder / "task.json", folder / "best/task.json"):
+            assert json.loads(task.read_text())["thresholds"] == found[name]
+        assert not (folder / "eval_results.json").exists()
+    assert found["run_1"] != found["run_2"]
+    table = (trained / "runs/test_results.tsv").read_text().splitlines()[1:]
+    values = np.array([line.split("\t") for line in table], float)
+    lines = (trained / "runs/test_predictions.tsv").read_text().splitlines()[1:]
+    for line, row in zip(lines, values, strict=True):
+        chosen = ",".join(np.array(LABELS)[row >= found[best]])
+        assert line.split("\t")[1] == chosen
+
+
 def test_models_are_averaged(trained):
     run(
         *("--models=model,model", "--output_dir=both"),
