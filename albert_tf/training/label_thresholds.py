@@ -50,15 +50,17 @@ def tune(
     for name, report in outcome.reports.items():
         found = outcome.predictions[name]
         report["tuned"] = {**task.host_metrics(found), **task.details(found)}
-    named = zip(task_config.labels, tuned.thresholds, strict=True)
-    thresholds: dict[str, Any] = {"tuned_on": SPLIT, **dict(named)}
+    thresholds: dict[str, Any] = {
+        "thresholds": dict(zip(task_config.labels, tuned.thresholds, strict=True)),
+        "thresholds_tuned_on": SPLIT,
+    }
     if outcome.trained:
-        outcome.results["thresholds"] = thresholds
+        outcome.results.update(thresholds)
     if results_file is not None:
         replace_task(model, task_config.to_dict())
         results = outcome.results
         if not outcome.trained:
             stored = read_json(results_file)
-            results = {**stored, "sets": results, "thresholds": thresholds}
+            results = {**stored, "sets": results, **thresholds}
         write_json(results_file, results)
     return task_config

@@ -200,7 +200,10 @@ def run(model: "ModelDir", data: TaskData) -> "FineTuned":
     outcome = function(model, data, FLAGS.output_dir, strategy=strategy, **_settings())
     if not FLAGS.do_train:
         for name, report in outcome.results.items():
-            print(f"{name}: {report}", flush=True)
+            numbers = {
+                n: v for n, v in report.items() if not isinstance(v, dict | list)
+            }
+            print(f"{name}: {numbers}", flush=True)
     if FLAGS.export_dir and not outcome.preempted:
         _export(FLAGS.output_dir if FLAGS.do_train else model.checkpoint)
     return outcome

@@ -67,7 +67,7 @@ def test_a_run_learns_and_tunes_its_thresholds(trained):
     tuned = dev["tuned"]
     assert tuned["macro_f1"] >= dev["macro_f1"] and [*tuned["classes"]] == LABELS
     thresholds = results["thresholds"]
-    assert thresholds.pop("tuned_on") == "dev" and [*thresholds] == LABELS
+    assert results["thresholds_tuned_on"] == "dev" and [*thresholds] == LABELS
     task = json.loads((trained / "model/task.json").read_text())
     assert task["thresholds"] == list(thresholds.values())
     assert ModelDir.read(trained / "model").task_config.thresholds == tuple(
@@ -132,7 +132,7 @@ def test_each_of_several_runs_has_thresholds_of_its_own(trained):
     for name in ("run_1", "run_2"):
         folder = trained / "runs" / name
         results = json.loads((folder / "results.json").read_text())
-        assert results["thresholds"].pop("tuned_on") == "dev"
+        assert results["thresholds_tuned_on"] == "dev"
         found[name] = [*results["thresholds"].values()]
         for task in (folder / "task.json", folder / "best/task.json"):
             assert json.loads(task.read_text())["thresholds"] == found[name]
