@@ -8,6 +8,7 @@ import numpy as np
 from albert_tf.files import write_whole
 from albert_tf.storage import AnyPath
 from albert_tf.training.curves import SOFTWARE, check_output
+from albert_tf.training.glyphs import shown_names
 
 # Of more labels the picture has the most frequent ones.
 MOST_LABELS = 50
@@ -48,16 +49,21 @@ def draw(split: str, labels: Sequence[str], matrix: np.ndarray) -> bytes:
     from sklearn.metrics import ConfusionMatrixDisplay
 
     title = f"{split}: {matrix.sum():,} rows"
+    places = np.arange(len(labels))
     if len(labels) > MOST_LABELS:
         kept = np.sort(np.argsort(-matrix.sum(axis=1), kind="stable")[:MOST_LABELS])
         title += f", the {MOST_LABELS} most frequent of {len(labels)} labels"
         matrix, labels = matrix[np.ix_(kept, kept)], [labels[place] for place in kept]
+        places = kept
+    shown = shown_names(labels, places)
+    if shown != list(labels):
+        title += "; numbers are places in task.json"
     rows = matrix.sum(axis=1, keepdims=True)
     shares = matrix / np.maximum(rows, 1)
     size = 3 + 0.35 * len(labels)
     figure = Figure(figsize=(size + 1, size), layout="constrained")
     axes = figure.subplots()
-    display = ConfusionMatrixDisplay(shares, display_labels=list(labels))
+    display = ConfusionMatrixDisplay(shares, display_labels=shown)
     display.plot(
         ax=axes,
         include_values=False,
@@ -69,6 +75,9 @@ def draw(split: str, labels: Sequence[str], matrix: np.ndarray) -> bytes:
         for (row, column), count in np.ndenumerate(matrix):
             color = "white" if shares[row, column] > 0.5 else "black"
             axes.text(column, row, f"{count}", ha="center", va="center", color=color)
+    # A dollar sign is no formula.
+    for text in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        text.set_parse_math(False)
     axes.set_title(title)
     content = io.BytesIO()
     figure.savefig(content, format="png", metadata={"Software": SOFTWARE})

@@ -16,6 +16,7 @@ from albert_tf import files, storage
 from albert_tf.checkpoints.output_names import RESULTS_FILE, SETTINGS_FILE
 from albert_tf.file_kinds import check_replaceable
 from albert_tf.storage import AnyPath, PathLike, as_path
+from albert_tf.training.glyphs import shown_names
 
 CURVES_IMAGE, CURVES_PAGE = "curves.png", "curves.html"
 # What a curve is of -> the subfolder of a run that holds its events.
@@ -179,7 +180,8 @@ def _add_legend(figure: Any, names: list[str], colors: list[Any]) -> None:
     if len(names) > 1:
         handles += [Line2D([], [], color=color) for color in colors]
         # Without the blank, names that begin with "_" would be left out.
-        labels += [f" {name}" for name in names]
+        shown = shown_names(names, range(1, len(names) + 1))
+        labels += [f" {name}" for name in shown]
     legend = figure.legend(handles, labels, loc="lower center")
     for text in legend.get_texts():
         text.set_parse_math(False)

@@ -7,6 +7,7 @@ import pytest
 from matplotlib import image
 
 from albert_tf.training import confusion
+from albert_tf.training.glyphs import shown_names
 
 
 @pytest.mark.parametrize("labels", [2, 7, 31, 61])
@@ -28,3 +29,11 @@ def test_files_of_another_kind_stay(tmp_path):
     confusion.image_path(tmp_path, "test").write_text("a diary")
     with pytest.raises(FileExistsError):
         confusion.check_outputs(tmp_path, ["dev", "test"])
+
+
+def test_labels_that_no_font_or_formula_can_show_are_drawn(tmp_path):
+    names = ["财经", "$a$b$", "x_{", "\\frac", "ok"]
+    matrix = np.arange(25).reshape(5, 5)
+    assert shown_names(names, range(5)) == ["0", *names[1:]]
+    confusion.write_image(tmp_path, "dev", names, matrix.tolist())
+    assert confusion.image_path(tmp_path, "dev").stat().st_size > 1000

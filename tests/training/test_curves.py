@@ -162,3 +162,8 @@ def test_what_cannot_be_compared_is_one_line(words, code, parts, runs):
     done = run_script("compare_runs.py", "--output_file=c.png", *words, cwd=runs)
     assert_one_line(done, code, *parts)
     assert sorted(as_path(runs).rglob("*")) == before
+
+
+def test_names_of_runs_that_the_font_lacks_are_numbers():
+    curve = {"loss": {"training": curves.Curve([1, 2], [3.0, 2.0])}}
+    assert curves.draw({"模型": curve, "other": curve}).startswith(b"\x89PNG")
