@@ -199,7 +199,7 @@ def run(model: "ModelDir", data: TaskData) -> "FineTuned":
     function = fine_tune if FLAGS.do_train else evaluate
     outcome = function(model, data, FLAGS.output_dir, strategy=strategy, **_settings())
     if not FLAGS.do_train:
-        for name, report in outcome.results.items():
+        for name, report in outcome.reports.items():
             numbers = {
                 n: v for n, v in report.items() if not isinstance(v, dict | list)
             }
