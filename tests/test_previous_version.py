@@ -34,7 +34,7 @@ _ADDED |= {"lr_schedule", "num_decay_steps", "phases", "averaged_weights"}
 _ADDED |= {"lr_schedule_by", "ema_decay", "layer_decay", "head_learning_rate", "freeze"}
 _ADDED |= {"depth_schedule", "classes", "confusion_matrix"}
 _ADDED |= {"macro_f1", "macro_precision", "macro_recall"}
-_ADDED |= {"class_weights", "label_smoothing", "focal_gamma"}
+_ADDED |= {"class_weights", "label_smoothing", "focal_gamma", "window_pooling"}
 # The bias of the end logits changes no softmax of them: its gradient is 0, and
 # rounding alone moves it.
 _SPECIAL = ("train_seconds", "save_counter", "weights/end_logits.Sdense_1.Sbias/")

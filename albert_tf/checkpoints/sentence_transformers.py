@@ -1,4 +1,4 @@
-"""How folders of sentence-transformers say that vectors are made."""
+"""The files of sentence-transformers that say how vectors are made."""
 
 from pathlib import PurePath
 from typing import Any

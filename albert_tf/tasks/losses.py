@@ -22,7 +22,7 @@ _SMALLEST_WEIGHT = 1e-5
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationLoss:
-    """How training weighs the examples of a classification; evaluation does not.
+    """The weighing of examples in the training of a classification, not in evaluation.
 
     Attributes:
       class_weights: weight of the examples of each label, in their order; of several

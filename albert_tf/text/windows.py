@@ -14,7 +14,7 @@ from albert_tf.text import packing
 
 
 class WindowRule(NamedTuple):
-    """How texts are cut.
+    """The rule by which texts are cut.
 
     Attributes:
       max_seq_length: most tokens of a row, special tokens included.

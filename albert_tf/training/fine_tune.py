@@ -18,7 +18,13 @@ from albert_tf.checkpoints.output_names import RESULTS_FILE
 from albert_tf.config import AlbertConfig, OptimizerConfig, TrainConfig
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import AnyPath, PathLike, as_path
-from albert_tf.task_config import Embedding, MultiLabel, Squad, TaskConfig
+from albert_tf.task_config import (
+    Embedding,
+    MultiLabel,
+    Squad,
+    TaskConfig,
+    TextTask,
+)
 from albert_tf.tasks.answer_metrics import QuestionSet
 from albert_tf.tasks.base import Task
 from albert_tf.tasks.create import create_task
@@ -201,6 +207,17 @@ class _FineTuning:
             )
         parts = self.train_config.gradient_accumulation_steps
         task = self.task_config
+        if self.options.tune_threshold:
+            if not isinstance(task, MultiLabel | Squad):
+                raise ValueError(
+                    f"{task.task_name} has no threshold to tune: leave "
+                    "--tune_threshold out."
+                )
+            if isinstance(task, MultiLabel) and "dev" not in self.data.dev:
+                raise ValueError(
+                    "Thresholds are tuned on rows with labels: pass --do_eval and "
+                    "--dev_file, or leave --tune_threshold out."
+                )
         if isinstance(task, Embedding) and task.loss != "cosine" and parts > 1:
             raise ValueError(
                 f"The loss {task.loss} compares the texts of a whole batch, of which "
@@ -244,8 +261,18 @@ class _FineTuning:
             unshare=self.options.unshare,
             files=model_files(self.vocabulary, self.task_config.to_dict()),
             settings={"classifier_dropout": self.options.classifier_dropout},
-            decisive_settings=self.options.loss_settings if self.data.train else {},
+            decisive_settings=self._decisive_settings() if self.data.train else {},
         )
+
+    def _decisive_settings(self) -> dict[str, Any]:
+        """Settings of loss and task that decide the weights and are not in the rows."""
+        names: tuple[str, ...] = ()
+        if isinstance(self.task_config, Embedding):
+            names = ("pooling", "normalize", "loss", "scale")
+        elif isinstance(self.task_config, TextTask):
+            names = ("window_pooling",)
+        task = {name: getattr(self.task_config, name) for name in names}
+        return {**self.options.loss_settings, **task}
 
     def _task(self) -> Task:
         dropout = self.options.classifier_dropout

@@ -57,6 +57,7 @@ _EARLIER = {
     "class_weights": "",
     "label_smoothing": 0.0,
     "focal_gamma": 0.0,
+    "window_pooling": None,
 }
 # Values that earlier releases did not store: not compared where they are missing.
 _DIGEST = "training_sha256"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from albert_tf.storage import PathLike, as_path
 from albert_tf.task_config import MultiLabel
 from data_prep.corpus.files import open_bytes
+from data_prep.fine_tuning.row_labels import NOT_IN_A_TABLE
 from data_prep.fine_tuning.tables import Columns, Example, read_table
 
 
@@ -35,6 +36,21 @@ def _parts(example: Example, separator: str) -> Sequence[str]:
         return example.labels
     text = example.label or ""
     return text.split(separator) if text.strip() else []
+
+
+def check_names(names: Sequence[str], separator: str, path: PathLike) -> None:
+    """Checks that tables of predictions can hold names of labels.
+
+    Raises:
+      ValueError: a name holds the text between labels, or what no table can.
+    """
+    for name in names:
+        if separator in name or NOT_IN_A_TABLE.search(name):
+            raise ValueError(
+                f"{path}: the label {name!r:.80} holds the separator {separator!r}, or "
+                "a character that no table can hold, so that no table of predictions "
+                "can name it: choose another --label_separator, or rename it."
+            )
 
 
 def read_names(path: PathLike) -> list[str]:

@@ -8,7 +8,7 @@ from albert_tf.storage import PathLike
 from data_prep.fine_tuning.tables import Columns, Example, read_table
 
 # The last ones are halves of surrogate pairs.
-_NOT_IN_A_TABLE = re.compile("[\t\r\n\0\ud800-\udfff]")
+NOT_IN_A_TABLE = re.compile("[\t\r\n\0\ud800-\udfff]")
 
 
 def label_name(example: Example) -> str:
@@ -42,7 +42,7 @@ def read_labels(
     """
     examples = read_table(path, columns, on_bad_row).examples
     for label in {(example.label or "").strip() for example in examples}:
-        if _NOT_IN_A_TABLE.search(label):
+        if NOT_IN_A_TABLE.search(label):
             raise ValueError(
                 f"{path}: the label {label!r} holds a tab, line end or the like, so "
                 "that no table of predictions can name it: rename it."

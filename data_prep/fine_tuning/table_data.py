@@ -109,8 +109,12 @@ def _label_sets(
             "Labels need a separator. Received an empty --label_separator: name one."
         )
     if label_names is not None:
-        return label_sets.read_names(label_names)
-    return label_sets.read_label_sets(train, columns, separator, on_bad_row)
+        labels, file = label_sets.read_names(label_names), label_names
+    else:
+        labels = label_sets.read_label_sets(train, columns, separator, on_bad_row)
+        file = train
+    label_sets.check_names(labels, separator, file)
+    return labels
 
 
 def table_of_task(

@@ -31,7 +31,7 @@ _RECORD_SCRIPTS = ("run_pretraining.py --input_file={}", "inspect_records.py {}"
 
 
 class Recognized(NamedTuple):
-    """What a path is.
+    """Facts about a path.
 
     Attributes:
       facts: what it is, a line each.

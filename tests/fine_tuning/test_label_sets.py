@@ -117,6 +117,24 @@ def test_files_of_names_name_each_label_once(tmp_path, content, match):
         label_sets.read_names(tmp_path / "names")
 
 
+def test_labels_that_predictions_could_not_tell_apart_are_refused(tmp_path, tokenizer):
+    file = write(tmp_path / "a.jsonl", [{"text": "a", "label": ["joy, pride", "x"]}])
+    (tmp_path / "names").write_text("x\nfear, anger\n")
+    for names, match in ((None, "joy, pride"), (tmp_path / "names", "fear, anger")):
+        with pytest.raises(ValueError, match=f"label '{match}' holds the separator"):
+            datasets.table(
+                {"train": file}, tokenizer, multi_label=True, label_names=names
+            )
+    data = datasets.table(
+        {"train": file},
+        tokenizer,
+        multi_label=True,
+        label_separator="|",
+        cache_dir=tmp_path / "cache",
+    )
+    assert data.task_config.labels == ("joy, pride", "x")
+
+
 def test_what_cannot_be_learned_is_refused(tmp_path, tokenizer):
     file = write(tmp_path / "a.jsonl", [{"text": "a", "label": []}] * 3)
 

@@ -120,6 +120,14 @@ def test_a_model_of_no_task_is_scored_as_it_is(trained):
     assert found["mrr_at_10"] == results["mrr_at_10"]
 
 
+@pytest.mark.parametrize("setting", ["--scale=7", "--pooling=first", "--nonormalize"])
+def test_a_run_goes_on_with_the_same_task_alone(trained, setting):
+    done = run_script(
+        "run_embedding.py", *TRAIN, "--output_dir=model", setting, cwd=trained
+    )
+    assert_one_line(done, 1, "is asked for: give another --output_dir")
+
+
 @pytest.mark.parametrize(
     ("script", "arguments", "code", "message"),
     [

@@ -267,6 +267,7 @@ ERRORS = {
         ["num_decay_steps, 41, are", "above num_train_steps, 40"],
     ),
     "dropout": (["--classifier_dropout=1.5"], 2, ["classifier_dropout", "below 1"]),
+    "no threshold": (["--tune_threshold"], 1, ["has no threshold to tune"]),
     "early stopping": (["--early_stopping=2"], 2, ["--do_eval"]),
     "not trained": (["--nodo_train", "--do_predict"], 1, ["out"]),
     "start in the output": (

@@ -88,6 +88,12 @@ def test_the_export_and_a_later_prediction_have_the_same_windows(trained):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_a_run_goes_on_with_the_same_pooling_alone(trained):
+    other = ("--window_pooling=mean", "--output_dir=model")
+    done = run_script("run_classifier.py", *TRAIN, *other, cwd=trained)
+    assert_one_line(done, 1, "window_pooling=max, but window_pooling=mean is asked for")
+
+
 def test_settings_out_of_range_are_one_line(trained):
     for flag, message in (
         ("--window_pooling=sum", "window_pooling"),
