@@ -4,11 +4,13 @@ from pathlib import PurePath
 from typing import Any
 
 from albert_tf.checkpoints.model_dir import folder_of
+from albert_tf.field_rules import whole
 from albert_tf.files import json_bytes, parse_json, read_json
 from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.task_config import Embedding
 
 _MODULES, _POOLING = "modules.json", "1_Pooling/config.json"
+_LENGTH = "sentence_bert_config.json"
 # Key of the pooling's file -> our name.
 _MODES = {
     "pooling_mode_mean_tokens": "mean",
@@ -24,7 +26,7 @@ _TYPES = "sentence_transformers.models"
 
 
 def read_pooling(model: PathLike) -> Embedding | None:
-    """Reads pooling and normalization of a folder.
+    """Reads pooling, normalization and length of a folder.
 
     Args:
       model: the folder, or weights in it.
@@ -44,7 +46,18 @@ def read_pooling(model: PathLike) -> Embedding | None:
             f"{folder / _POOLING} asks for {', '.join(asked) or 'no pooling'}: only "
             f"one of {', '.join(_MODES)} is known here."
         )
-    return Embedding("custom", pooling=modes[0], normalize=_normalizes(folder))
+    length = read_json(folder / _LENGTH, missing_ok=True).get("max_seq_length")
+    if length is not None and not whole(length, 1):
+        raise ValueError(
+            f"{folder / _LENGTH}: max_seq_length must be a whole number above 0. "
+            f"Received {length!r:.80}."
+        )
+    return Embedding(
+        "custom",
+        pooling=modes[0],
+        normalize=_normalizes(folder),
+        max_seq_length=length,
+    )
 
 
 def _normalizes(folder: AnyPath) -> bool:
@@ -85,5 +98,5 @@ def files(task: Embedding, hidden_size: int) -> dict[str, bytes]:
     contents: dict[str, Any] = {_MODULES: modules, _POOLING: pooling}
     if task.max_seq_length is not None:
         length = {"max_seq_length": task.max_seq_length, "do_lower_case": False}
-        contents["sentence_bert_config.json"] = length
+        contents[_LENGTH] = length
     return {name: json_bytes(values) for name, values in contents.items()}

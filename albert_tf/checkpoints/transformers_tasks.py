@@ -8,6 +8,7 @@ import numpy as np
 
 from albert_tf.task_config import (
     Classification,
+    Embedding,
     MultiLabel,
     MultipleChoice,
     Regression,
@@ -172,12 +173,14 @@ def losses_of(task: Mapping[str, Any] | None) -> list[str]:
     Args:
       task: values of its `task.json`; None: there is no task.
     """
-    lost = []
+    task, lost = task or {}, []
     for name in ("threshold", "thresholds"):
-        if task and task.get("kind") != Squad.kind and task.get(name):
+        if task.get("kind") != Squad.kind and task.get(name) not in (None, []):
             lost.append(f"its {name} of labels ({task[name]!s:.60})")
-    if task and task.get("window_pooling"):
+    if task.get("window_pooling"):
         lost.append("the windows of long texts")
+    if task.get("kind") == Embedding.kind and task.get("pooling") == "pooled":
+        lost.append("the pooling of its vectors, by the pooled output")
     return [
         f"Not in the folder, since transformers has no place for it: {what}."
         for what in lost

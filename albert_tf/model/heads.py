@@ -25,6 +25,19 @@ from albert_tf.model.precision import policy_scope
 MISSING_LOGIT = -1e9
 
 
+def flatten_rows(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Makes a row of each of the texts of an example.
+
+    Args:
+      inputs: `input_ids`, `input_mask` and `segment_ids`, int32 [B, C, S], and others.
+    Returns:
+      These three, int32 [B C, S].
+    """
+    length = tf.shape(inputs["input_ids"])[2]
+    names = ("input_ids", "input_mask", "segment_ids")
+    return {name: tf.reshape(inputs[name], [-1, length]) for name in names}
+
+
 class EncoderWithHeads(tf_keras.Model):
     """Base of the models: an encoder, and the constructor arguments that all share."""
 
@@ -309,9 +322,8 @@ class MultipleChoiceModel(EncoderWithHeads):
           dict of `logits` float32 [B, C]; their softmax over C gives probabilities.
         """
         seed = resolve_seed(training, dropout_seed)
-        names = ("input_ids", "input_mask", "segment_ids")
         shape = tf.shape(inputs["input_ids"])
-        flat = {name: tf.reshape(inputs[name], [-1, shape[2]]) for name in names}
+        flat = flatten_rows(inputs)
         encoded = self.encoder(flat, training=training, dropout_seed=seed)
         logits = self.head(encoded["pooled_output"], seed)
         present = tf.reduce_any(inputs["input_mask"] > 0, axis=-1)

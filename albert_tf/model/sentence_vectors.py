@@ -12,7 +12,7 @@ import tf_keras
 from albert_tf.config import AlbertConfig
 from albert_tf.model.dropout import resolve_seed
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.heads import EncoderWithHeads
+from albert_tf.model.heads import EncoderWithHeads, flatten_rows
 
 
 def mean_of_tokens(sequence_output: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
@@ -134,11 +134,8 @@ class EmbeddingModel(EncoderWithHeads):
           dict of `vectors` float32 [B, H], or [B, C, H].
         """
         seed = resolve_seed(training, dropout_seed)
-        names = ("input_ids", "input_mask", "segment_ids")
         ids = inputs["input_ids"]
-        flat = inputs
-        if ids.shape.rank == 3:
-            flat = {n: tf.reshape(inputs[n], [-1, tf.shape(ids)[2]]) for n in names}
+        flat = flatten_rows(inputs) if ids.shape.rank == 3 else inputs
         encoded = self.encoder(flat, training=training, dropout_seed=seed)
         vectors = pool(self.encoder, encoded, flat["input_mask"], self._pooling)
         if self._normalize:

@@ -11,7 +11,7 @@ import tf_keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.model.dropout import resolve_seed
-from albert_tf.model.heads import MISSING_LOGIT, ClassificationModel
+from albert_tf.model.heads import MISSING_LOGIT, ClassificationModel, flatten_rows
 
 
 def pool_windows(vectors: tf.Tensor, is_present: tf.Tensor, pooling: str) -> tf.Tensor:
@@ -81,9 +81,8 @@ class WindowedClassificationModel(ClassificationModel):
         if ids.shape.rank == 2:
             return super().call(inputs, training, dropout_seed)
         seed = resolve_seed(training, dropout_seed)
-        names = ("input_ids", "input_mask", "segment_ids")
         shape = tf.shape(ids)
-        flat = {name: tf.reshape(inputs[name], [-1, shape[2]]) for name in names}
+        flat = flatten_rows(inputs)
         encoded = self.encoder(flat, training=training, dropout_seed=seed)
         outputs = encoded["pooled_output"]
         size = [outputs.shape[-1]]

@@ -20,7 +20,6 @@ import tensorflow as tf
 from albert_tf.checkpoints.load import released_name
 from albert_tf.config import AlbertConfig
 from albert_tf.serving import checks
-from albert_tf.task_config import TextTask
 from albert_tf.text import packing, packing_tf, windows_tf
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.windows import WindowRule
@@ -253,14 +252,6 @@ class ServedRows(ServedModel):
 
     # How the signature `text` cuts long texts; None: they are shortened.
     window_rule: WindowRule | None = None
-
-    @final
-    def use_windows(self, task_config: TextTask) -> None:
-        """Takes the rule of a task whose long texts have windows."""
-        if task_config.window_pooling is not None:
-            self.window_rule = WindowRule(
-                self.max_seq_length, task_config.doc_stride, task_config.max_windows
-            )
 
     @final
     def texts_signature(self, pair: bool) -> Signature:

@@ -15,6 +15,8 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 
 # A row that is not padded: `input_ids` and `segment_ids`.
 Row: TypeAlias = Mapping[str, Sequence[int]]
+# A graph of a batch of rows.
+Answer: TypeAlias = Callable[[Tensors], tf.Tensor]
 
 
 def make_row(
@@ -26,8 +28,16 @@ def make_row(
     )
 
 
+def trace(answer: Callable[[Tensors], tf.Tensor]) -> Answer:
+    """Makes a graph, once, of a function of a batch of `IDS`, int32 [B, S] each, that
+    returns a tensor [B, ...]."""
+    specs = {name: tf.TensorSpec([None, None], tf.int32) for name in IDS}
+    traced = tf.function(answer, input_signature=[specs], autograph=False)
+    return traced.get_concrete_function()
+
+
 def answers(
-    answer: Callable[[Tensors], tf.Tensor],
+    answer: Answer,
     rows: Sequence[Row],
     batch_size: int,
     pad_id: int,
@@ -37,16 +47,13 @@ def answers(
     The first batch needs the most memory, so that what cannot be done fails at once.
 
     Args:
-      answer: function of a batch of `IDS`, int32 [B, S] each, that returns a tensor
-        [B, ...]. It is traced once.
+      answer: from `trace`.
       rows: the rows.
       batch_size: most rows of a batch.
       pad_id: id of the tokens after the end of a row.
     Yields:
       Places of some rows, int [B], and the answers to them, [B, ...].
     """
-    specs = {name: tf.TensorSpec([None, None], tf.int32) for name in IDS}
-    traced = tf.function(answer, input_signature=[specs], autograph=False)
     lengths = np.array([len(row["input_ids"]) for row in rows], int)
     order = np.argsort(-lengths, kind="stable")
     for first in range(0, len(rows), batch_size):
@@ -59,4 +66,4 @@ def answers(
             batch["input_ids"][line, :length] = rows[place]["input_ids"]
             batch["segment_ids"][line, :length] = rows[place]["segment_ids"]
             batch["input_mask"][line, :length] = 1
-        yield places, traced({n: tf.constant(v) for n, v in batch.items()}).numpy()
+        yield places, answer({n: tf.constant(v) for n, v in batch.items()}).numpy()

@@ -9,7 +9,11 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.layers import Projection
 from albert_tf.model.precision import precision_policy
 from albert_tf.serving.base import ServedModel, Signature
-from albert_tf.serving.classification import ServedClassifier, ServedRegression
+from albert_tf.serving.classification import (
+    ServedClassifier,
+    ServedMultiLabel,
+    ServedRegression,
+)
 from albert_tf.serving.embedding import ServedEmbedding
 from albert_tf.serving.encoder import EncoderModel, ServedEncoder
 from albert_tf.serving.fill_mask import (
@@ -17,7 +21,6 @@ from albert_tf.serving.fill_mask import (
     ServedFillMask,
     load_head,
 )
-from albert_tf.serving.multi_label import ServedMultiLabel
 from albert_tf.serving.multiple_choice import ServedMultipleChoice
 from albert_tf.serving.squad import ServedSquad
 from albert_tf.serving.tagging import ServedTagger

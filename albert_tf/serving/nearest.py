@@ -1,6 +1,7 @@
 """The vectors nearest to another one, by the cosine."""
 
 import numpy as np
+from sklearn.metrics.pairwise import cosine_similarity
 
 
 def nearest(
@@ -15,7 +16,6 @@ def nearest(
     Returns:
       Place and cosine of each, the nearest first.
     """
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
-    cosines = vectors @ query / np.maximum(lengths, 1e-12)
+    [cosines] = cosine_similarity(query[np.newaxis], vectors)
     order = np.argsort(-cosines, kind="stable")[:top]
     return [(int(place), float(cosines[place])) for place in order]

@@ -10,10 +10,13 @@ import numpy as np
 from albert_tf.model.heads import MISSING_LOGIT, PooledHead, TokenHead
 from albert_tf.serving import onnx_spans
 from albert_tf.serving.base import IDS, ServedModel
-from albert_tf.serving.classification import ServedClassifier, ServedRegression
+from albert_tf.serving.classification import (
+    ServedClassifier,
+    ServedMultiLabel,
+    ServedRegression,
+)
 from albert_tf.serving.embedding import ServedEmbedding
 from albert_tf.serving.encoder import ServedEncoder
-from albert_tf.serving.multi_label import ServedMultiLabel
 from albert_tf.serving.multiple_choice import ServedMultipleChoice
 from albert_tf.serving.onnx_encoder import (
     checked_ids,

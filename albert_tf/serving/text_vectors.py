@@ -17,7 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.sentence_vectors import pool
 from albert_tf.serving.base import Tensors
-from albert_tf.serving.batched_rows import answers, make_row
+from albert_tf.serving.batched_rows import answers, make_row, trace
 from albert_tf.serving.create import load_model
 from albert_tf.task_config import Embedding
 from albert_tf.text import packing
@@ -79,15 +79,8 @@ class TextVectors:
         self.task, self.size = task, config.hidden_size
         self._encoder, self._tokenizer, self._layer = encoder, tokenizer, layer
         self._room = length - packing.SPECIAL_TOKENS_OF_SINGLE
-        specs = {
-            name: tf.TensorSpec([None, None], tf.int32)
-            for name in ("input_ids", "input_mask", "segment_ids")
-        }
         # A wrong layer is named before any text is read.
-        self._function = tf.function(
-            self._answer, input_signature=[specs], autograph=False
-        )
-        self._function.get_concrete_function()
+        self._function = trace(self._answer)
 
     @classmethod
     def from_model_dir(

@@ -16,7 +16,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.model_dir import ModelDir
 from albert_tf.config import AlbertConfig
 from albert_tf.serving.base import Tensors
-from albert_tf.serving.batched_rows import answers, make_row
+from albert_tf.serving.batched_rows import answers, make_row, trace
 from albert_tf.serving.create import load_model
 from albert_tf.task_config import Classification, TaskConfig
 from albert_tf.text import packing
@@ -62,6 +62,7 @@ class ZeroShotClassifier:
         """
         self._model, self._tokenizer = model, tokenizer
         self._entailment, self._contradiction = find_labels(task_config)
+        self._function = trace(self._logits)
         longest = task_config.max_seq_length if task_config else None
         self._max_seq_length = longest or config.max_position_embeddings
 
@@ -118,9 +119,8 @@ class ZeroShotClassifier:
                 for room, hypothesis in zip(rooms, hypotheses, strict=True)
             ]
         logits = np.zeros((len(rows), 2), np.float32)
-        for places, found in answers(
-            self._logits, rows, batch_size, self._tokenizer.pad_id
-        ):
+        pad_id = self._tokenizer.pad_id
+        for places, found in answers(self._function, rows, batch_size, pad_id):
             logits[places] = found
         by_text = logits.reshape(len(texts), len(labels), 2)
         if multi_label or len(labels) == 1:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from sklearn.metrics import ndcg_score
+from sklearn.metrics.pairwise import cosine_similarity, paired_cosine_distances
 
 from albert_tf.model.sentence_vectors import EmbeddingModel
 from albert_tf.records.features import embedding_features
@@ -159,8 +160,9 @@ def pair_metrics(predictions: Arrays) -> dict[str, float]:
 
 def pair_cosines(vectors: np.ndarray) -> np.ndarray:
     """Cosines of the first two texts of each row, [R, C, H] -> [R]."""
-    units = _units(vectors[:, :2])
-    return (units[:, 0] * units[:, 1]).sum(axis=-1)
+    # In float32 the difference from 1 would lose digits.
+    vectors = vectors.astype(np.float64)
+    return 1 - paired_cosine_distances(vectors[:, 0], vectors[:, 1])
 
 
 def retrieval_metrics(predictions: Arrays) -> dict[str, float]:
@@ -176,13 +178,13 @@ def retrieval_metrics(predictions: Arrays) -> dict[str, float]:
       `mrr_at_10`, 1 / the place of the first right one, 0 after the tenth;
       `ndcg_at_10`.
     """
-    vectors, keys = _units(predictions["vectors"]), predictions["text_keys"]
+    vectors, keys = predictions["vectors"], predictions["text_keys"]
     _, queries, query_of = np.unique(keys[:, 0], return_index=True, return_inverse=True)
     _, texts, text_of = np.unique(keys[:, 1], return_index=True, return_inverse=True)
     found: dict[str, list[np.ndarray]] = {}
     for first in range(0, len(queries), _QUERIES):
         block = queries[first : first + _QUERIES]
-        scores = vectors[block, 0] @ vectors[texts, 1].T
+        scores = cosine_similarity(vectors[block, 0], vectors[texts, 1])
         right = np.zeros(scores.shape, bool)
         inside = (query_of >= first) & (query_of < first + len(block))
         right[query_of[inside] - first, text_of[inside]] = True
@@ -207,9 +209,3 @@ def _scores_of_queries(scores: np.ndarray, right: np.ndarray) -> dict[str, np.nd
         "recall_at_10": hits.sum(axis=1) / right.sum(axis=1),
         "ndcg_at_10": np.array(ndcg),
     }
-
-
-def _units(vectors: np.ndarray) -> np.ndarray:
-    """Vectors of length 1; those of length 0 stay."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return vectors / np.maximum(lengths, 1e-12)

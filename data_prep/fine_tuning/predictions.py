@@ -210,9 +210,11 @@ def write_cosines(predicted: Predictions, table: AnyPath) -> None:
       predicted: `vectors` float [R, C, H], and `index`, the ids of the R rows.
       table: the file.
     """
-    first, second = predicted["vectors"][:, 0], predicted["vectors"][:, 1]
-    lengths = np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1)
-    cosines = (first * second).sum(axis=-1) / np.maximum(lengths, 1e-12)
+    # Few commands need it, and all would wait for it.
+    from sklearn.metrics.pairwise import paired_cosine_distances
+
+    vectors = predicted["vectors"].astype(np.float64)
+    cosines = 1 - paired_cosine_distances(vectors[:, 0], vectors[:, 1])
     pairs = zip(predicted["index"], cosines, strict=True)
     lines = ["index\tcosine", *(f"{index}\t{value:.6f}" for index, value in pairs)]
     make_folder(table.parent)

@@ -16,7 +16,8 @@ def test_what_is_written_is_read(tmp_path, pooling, normalize):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     found = sentence_transformers.read_pooling(tmp_path)
-    assert (found.pooling, found.normalize) == (pooling, normalize)
+    known = found.pooling, found.normalize, found.max_seq_length
+    assert known == (pooling, normalize, 33)
     values = json.loads((tmp_path / "1_Pooling/config.json").read_text())
     assert values["word_embedding_dimension"] == 24
     types = [m["type"] for m in json.loads((tmp_path / "modules.json").read_text())]
@@ -34,3 +35,8 @@ def test_other_folders_and_other_poolings(tmp_path):
         (tmp_path / "1_Pooling/config.json").write_text(json.dumps(values))
         with pytest.raises(ValueError, match="is known here"):
             sentence_transformers.read_pooling(tmp_path)
+    known = {"pooling_mode_cls_token": True}
+    (tmp_path / "1_Pooling/config.json").write_text(json.dumps(known))
+    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": "long"}')
+    with pytest.raises(ValueError, match="must be a whole number"):
+        sentence_transformers.read_pooling(tmp_path)
