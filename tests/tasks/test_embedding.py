@@ -97,7 +97,8 @@ def test_cosines_are_compared_with_scores():
     values, scores = vectors(6, 2, 5), np.linspace(0, 1, 6).astype(np.float32)
     batch = {"label_ids": tf.constant(scores)}
     found = cosine_loss({"vectors": tf.constant(values)}, batch)
-    cosines = (units(values)[:, 0] * units(values)[:, 1]).sum(axis=1)
+    exact = units(values.astype(np.float64))
+    cosines = (exact[:, 0] * exact[:, 1]).sum(axis=1)
     np.testing.assert_allclose(found, (cosines - scores) ** 2, atol=1e-6)
     metrics = pair_metrics({"vectors": values, "label_ids": scores})
     assert metrics["pearson"] == pytest.approx(stats.pearsonr(cosines, scores)[0])
