@@ -19,8 +19,8 @@ import numpy as np
 from absl import flags
 
 from albert_tf.files import short_digest
+from albert_tf.progress import progress_bar
 from data_prep.fine_tuning.text_lists import read_texts
-from data_prep.progress import progress_bar
 from flags import common_flags, embedding_flags, table_flags
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from albert_tf.storage import AnyPath, as_path
 from data_prep.fine_tuning.datasets import CUSTOM, TaskData
 from data_prep.fine_tuning.predictions import check_outputs, write_predictions
 from data_prep.fine_tuning.superglue import SUBMISSIONS, SUPERGLUE
-from flags import classifier_data, common_flags, fine_tuning_flags
+from flags import classifier_data, closing_report, common_flags, fine_tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -30,13 +30,13 @@ def main():
     for files in outputs.values():
         check_outputs(data.task_config, *files)
     outcome = fine_tuning_flags.run(model, data)
-    if outcome.preempted:
-        return
-    print_tables(outcome.reports)
-    for name, files in outputs.items():
-        write_predictions(outcome.predictions[name], outcome.task_config, *files)
-        for file in files:
-            print(f"Predictions of {name}: {file}", flush=True)
+    if not outcome.preempted:
+        print_tables(outcome.reports)
+        for name, files in outputs.items():
+            write_predictions(outcome.predictions[name], outcome.task_config, *files)
+            for file in files:
+                print(f"Predictions of {name}: {file}", flush=True)
+    closing_report.print_fine_tuning(outcome, FLAGS.output_dir)
 
 
 def print_tables(reports: Mapping[str, dict[str, Any]]) -> None:

@@ -14,7 +14,7 @@ from absl import flags
 
 from albert_tf.storage import as_path
 from data_prep.fine_tuning.predictions import write_cosines
-from flags import common_flags, embedding_flags, fine_tuning_flags
+from flags import closing_report, common_flags, embedding_flags, fine_tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -25,12 +25,11 @@ def main():
     )
     data = embedding_flags.read_data(tokenizer, model.checkpoint, model.task_config)
     outcome = fine_tuning_flags.run(model, data)
-    if outcome.preempted:
-        return
-    for name in data.test:
+    for name in data.test if not outcome.preempted else ():
         file = as_path(FLAGS.output_dir) / f"{name}_results.tsv"
         write_cosines(outcome.predictions[name], file)
         print(f"Cosines of {name}: {file}", flush=True)
+    closing_report.print_fine_tuning(outcome, FLAGS.output_dir)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,14 @@ from absl import flags
 
 from albert_tf.storage import as_path, comparable
 from albert_tf.text.vocabulary_content import vocabulary_digest
-from flags import common_flags, device_flags, mask_flags, optimizer_flags, phase_flags
+from flags import (
+    closing_report,
+    common_flags,
+    device_flags,
+    mask_flags,
+    optimizer_flags,
+    phase_flags,
+)
 
 FLAGS = flags.FLAGS
 
@@ -51,6 +58,7 @@ def main():
 
     # TensorFlow loads for seconds: not before the flags are known to be right.
     from albert_tf.tasks.pretraining import pretraining_task
+    from albert_tf.training.devices import is_chief
     from albert_tf.training.run import Job, run
 
     objective = (train_sets[0] if train_sets else eval_rows).pair_objective
@@ -69,7 +77,9 @@ def main():
         files=_vocabulary_files(train_sets, weights),
     )
     strategy = device_flags.create_strategy()
-    run(job, strategy)
+    results = run(job, strategy)
+    if is_chief(strategy):
+        closing_report.print_pretraining(results, FLAGS.output_dir)
 
 
 def _vocabulary_files(train_sets, weights):

@@ -16,7 +16,7 @@ from albert_tf.storage import as_path
 from data_prep.fine_tuning.predictions import check_outputs, write_predictions
 from data_prep.fine_tuning.race import COPA
 from data_prep.fine_tuning.superglue import SUBMISSIONS
-from flags import common_flags, fine_tuning_flags, race_data
+from flags import closing_report, common_flags, fine_tuning_flags, race_data
 
 FLAGS = flags.FLAGS
 
@@ -35,6 +35,7 @@ def main():
         predicted = outcome.predictions["test"]
         write_predictions(predicted, data.task_config, table, answers)
         print(f"Answers: {answers}; probabilities: {table}", flush=True)
+    closing_report.print_fine_tuning(outcome, FLAGS.output_dir)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,19 @@ r"""Fine-tunes ALBERT to answer questions on a paragraph: SQuAD v1.1 or v2.0.
         --output_dir=squad --predict_file=new.json
 """
 
+from absl import flags
+
 from albert_tf.task_config import Squad
-from flags import common_flags, fine_tuning_flags, squad_data
+from flags import closing_report, common_flags, fine_tuning_flags, squad_data
+
+FLAGS = flags.FLAGS
 
 
 def main():
     model, tokenizer = fine_tuning_flags.read_model()
     data = squad_data.read_data(tokenizer, model.task_config)
-    fine_tuning_flags.run(model, data)
+    outcome = fine_tuning_flags.run(model, data)
+    closing_report.print_fine_tuning(outcome, FLAGS.output_dir)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from absl import flags
 
 from albert_tf.storage import as_path
 from data_prep.fine_tuning import tagged_output
-from flags import common_flags, fine_tuning_flags, tagging_data
+from flags import closing_report, common_flags, fine_tuning_flags, tagging_data
 
 FLAGS = flags.FLAGS
 
@@ -26,11 +26,15 @@ def main():
     if "test" in data.test:
         tagged_output.check_outputs(*outputs)
     outcome = fine_tuning_flags.run(model, data)
+    if not outcome.preempted:
+        _write_outputs(outcome, data, files, outputs)
+    closing_report.print_fine_tuning(outcome, FLAGS.output_dir)
+
+
+def _write_outputs(outcome, data, files, outputs):
     from albert_tf.tasks.metrics import table_lines
     from albert_tf.tasks.tagging import sentence_tags
 
-    if outcome.preempted:
-        return
     for name, report in outcome.reports.items():
         print(
             "\n".join([f"{name}:", *table_lines(report["classes"], "entities")]),

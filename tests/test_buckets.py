@@ -166,7 +166,7 @@ def test_every_command_makes_in_a_bucket_what_it_makes_on_a_disk(
     if place.startswith("memory"):
         succeed("run_pretraining.py", *pretraining(place), cwd=cwd)
     else:
-        kill_after(place, "saved checkpoint", cwd)
+        kill_after(place, "Saved checkpoint", cwd)
         out = succeed("run_pretraining.py", *pretraining(place), cwd=cwd)
         assert "resum" in out
     fine_tune(place, cwd)

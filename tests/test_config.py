@@ -284,7 +284,7 @@ def test_a_setting_of_another_schedule_is_refused(settings, message):
         ("eval_batch_size", -1),
         ("train_batch_size", 8.0),
         ("train_batch_size", True),
-        ("iterations_per_loop", 0),
+        ("iterations_per_loop", -1),
         ("save_checkpoints_steps", 0),
         ("keep_checkpoint_max", -1),
         ("max_eval_steps", None),

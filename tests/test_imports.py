@@ -12,7 +12,7 @@ from helpers.paths import ROOT
 
 # A package imports packages of lower floors only; those of one floor are apart.
 FLOORS = (
-    {"field_rules", "storage"},
+    {"field_rules", "progress", "storage"},
     {"file_kinds", "locks"},
     {"partial_files"},
     {"files"},
@@ -29,7 +29,15 @@ FLOORS = (
 # Old paths of modules that users import.
 OLD_PATHS = {"encoder", "models", "optimization", "packing", "tokenization"}
 FOR_DATA_PREP = {
-    *("field_rules", "storage", "file_kinds", "locks", "partial_files", "files"),
+    *(
+        "field_rules",
+        "progress",
+        "storage",
+        "file_kinds",
+        "locks",
+        "partial_files",
+        "files",
+    ),
     *(
         "records",
         "folders",
@@ -41,7 +49,7 @@ FOR_DATA_PREP = {
     ),
 }
 DATA_PREP_FLOORS = (
-    {"parallel", "progress"},
+    {"parallel"},
     {"cluster"},
     {"corpus"},
     {"pretraining", "fine_tuning"},

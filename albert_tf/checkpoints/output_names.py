@@ -13,6 +13,8 @@ RESULTS_FILE = "results.json"
 SETTINGS_FILE = "settings.json"
 # The best weights of a run, and the evaluation that chose them.
 BEST_FOLDER, BEST_REPORT_FILE = "best", "best.json"
+# Messages of the training loop.
+LOG_FILE = "train.log"
 RUN_FOLDER = "run_{}"
 # In the results of several runs: the name of the best one's folder.
 BEST_RUN_KEY = "best_run"

@@ -12,7 +12,7 @@ from albert_tf.model.precision import precision_policy
 from albert_tf.records import batches
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.tasks.base import Task
-from albert_tf.training.loops import Evaluation, Evaluator
+from albert_tf.training.evaluator import Evaluation, Evaluator
 from albert_tf.training.readable_rows import readable_rows
 
 

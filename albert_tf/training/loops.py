@@ -1,4 +1,4 @@
-"""The inner loops that orbit's controller calls: steps of training and evaluation.
+"""The inner loop that orbit's controller calls: steps of training.
 
 `step.py` has what an optimizer step computes.
 """
@@ -7,19 +7,15 @@ import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import orbit
 import tensorflow as tf
 import tf_keras
 
-from albert_tf.config import TrainConfig
+from albert_tf.progress import say
 from albert_tf.records import batches
 from albert_tf.records.cutting import MASKED_TOKENS_CUT
-from albert_tf.records.sidecar import RecordSet
-from albert_tf.tasks import losses
-from albert_tf.tasks.base import Task, join_rows
 from albert_tf.training import devices, optimization, phases, schedules
 from albert_tf.training.job import Job
 from albert_tf.training.loss_scale import create_loss_scale
@@ -31,6 +27,7 @@ class Trainer(orbit.StandardTrainer):
 
     Attributes:
       train_seconds: time spent in loops, those before a resumption included.
+      loop_seconds: that of the last loop alone.
       longest_skip: the most steps in a row, up to now in this loop, whose gradients
         were not finite. In float16 only those count that had the lowest loss scale:
         others lower it.
@@ -75,12 +72,14 @@ class Trainer(orbit.StandardTrainer):
         names = [*job.task.losses, "gradient_norm", "skipped"]
         if any(phases.loses_masks(self._sets, phase) for phase in self._phases):
             names.append(MASKED_TOKENS_CUT)
-        self._means = _mean_metrics(names)
+        self._means = mean_metrics(names)
         # Made at the first loop, outside the strategy's scope, so it stays on the host.
         self._input_seconds: Any = None
         self.train_seconds = tf.Variable(0.0, trainable=False)
         self.skipped_in_a_row = devices.shared_number(0)
         self.longest_skip = devices.shared_number(0)
+        # What the last loop took.
+        self.loop_seconds = 0.0
         # The clock and the step at which a loop began.
         self._began = (0.0, 0)
         super().__init__(train_dataset=None)
@@ -113,10 +112,7 @@ class Trainer(orbit.StandardTrainer):
         data at the current step."""
         if self._input_seconds is None:
             self._input_seconds = tf.Variable(0.0, dtype=tf.float64)
-        place = phases.place_of(self._phases, int(self.global_step.numpy()))
-        if place != self._place:
-            self._place = place
-            self._open_data(place)
+        self.open_data()
         self._set_depth(self._depths.layers_after(int(self.global_step.numpy())))
         for mean in self._means.values():
             mean.reset_state()
@@ -137,18 +133,21 @@ class Trainer(orbit.StandardTrainer):
             self._step_function = self._make_step(num_layers)
             self._train_loop_fn = None
 
-    def _open_data(self, place: phases.Place) -> None:
-        """Opens the rows of a phase at the current step."""
+    def open_data(self) -> None:
+        """Opens the rows of the current step's phase, if another one's are open."""
+        place = phases.place_of(self._phases, int(self.global_step.numpy()))
+        if place == self._place:
+            return
+        self._place = place
         phase, config = place.phase, self._config
         rows = phases.records_for(self._sets, phase.length)
         length = phase.length if phases.is_cut(self._sets, phase) else 0
         if phase.length:
             cut = f", cut from {phases.rows_length(rows)}" if length else ""
             last_step = place.first_step + phase.steps
-            print(
+            say(
                 f"Phase {place.number + 1} of {len(self._phases)}, to step {last_step}:"
-                f" rows of {phase.length} tokens{cut}, {phase.batch_size} in a step.",
-                flush=True,
+                f" rows of {phase.length} tokens{cut}, {phase.batch_size} in a step."
             )
         first_step = int(self.global_step.numpy()) - place.first_step
         seed = phases.seed_of(config.random_seed, place.number)
@@ -222,6 +221,7 @@ class Trainer(orbit.StandardTrainer):
         start, first_step = self._began
         step = int(self.global_step.numpy())
         seconds = max(time.monotonic() - start, 1e-9)
+        self.loop_seconds = seconds
         self.train_seconds.assign_add(seconds)
         steps = step - first_step
         left = phases.work_left(self._phases, step, step - 1) * seconds / steps
@@ -244,157 +244,5 @@ class Trainer(orbit.StandardTrainer):
         }
 
 
-class Evaluation(NamedTuple):
-    """The result of an evaluation.
-
-    Attributes:
-      report: name -> mean loss or metric, and the number of rows.
-      predictions: name -> [R, ...], as `Task.predictions` has them, in the order of the
-        rows; empty if the task has none.
-    """
-
-    report: dict[str, Any]
-    predictions: dict[str, np.ndarray]
-
-
-class Evaluator(orbit.StandardEvaluator):
-    """Losses, metrics and predictions of a task over all rows of a split.
-
-    `evaluate` returns an `Evaluation`, whose report has the number of rows as `rows`,
-    and `eval_examples_per_second`. Nothing is compiled by XLA but on TPUs, also with
-    `jit_compile`, so the encoder takes its inference form (`model/inference.py`).
-    """
-
-    def __init__(
-        self,
-        task: Task,
-        model: tf_keras.Model,
-        record_set: RecordSet,
-        config: TrainConfig,
-        sample: np.ndarray | None = None,
-    ):
-        """Prepares the data; call it in the strategy's scope.
-
-        Args:
-          task: what to report.
-          model: from `task.build_model`.
-          record_set: evaluation rows, each counted once.
-          config: its `eval_batch_size`, and how rows are padded.
-          sample: places of the rows to evaluate, rising, int64; None: all rows.
-        """
-        self._task, self._model = task, model
-        self._strategy = tf.distribute.get_strategy()
-        # Tasks with predictions report their loss under the original's name, `eval_`.
-        prefix = "eval_" if task.predictions else ""
-        reported = task.evaluation_losses or task.losses
-        numbers = {f"{prefix}{name}": loss for name, loss in reported.items()}
-        self._numbers = {**numbers, **task.metrics}
-        self._means = _mean_metrics(self._numbers)
-        self._rows = tf_keras.metrics.Sum("rows")
-        self._began = 0.0
-        multiple = batches.length_multiple(config, self._strategy)
-        dataset = self._strategy.distribute_datasets_from_function(
-            lambda context: batches.evaluation_batches(
-                record_set, config.eval_batch_size, context, multiple, sample
-            )
-        )
-        super().__init__(eval_dataset=dataset)
-
-    def eval_begin(self) -> list | None:
-        """Starts the clock; returns the list that collects predictions, if any."""
-        for metric in (*self._means.values(), self._rows):
-            metric.reset_state()
-        self._began = time.monotonic()
-        return [] if self._task.predictions else None
-
-    @tf.autograph.experimental.do_not_convert
-    def eval_step(self, iterator: Iterator) -> dict[str, tf.Tensor]:
-        """One global batch; runs inside the graph.
-
-        Returns:
-          Name -> predictions of the batch's rows, their places and weights; empty if
-          the task has no predictions.
-        """
-
-        def replica_step(features):
-            batch = without_fill(self._task.read_batch(features))
-            outputs = self._model(batch, training=False)
-            for name, number in self._numbers.items():
-                weights = number.weights(batch)
-                self._means[name].update_state(number.values(outputs, batch), weights)
-            self._rows.update_state(losses.row_weights(batch))
-            if not self._task.predictions:
-                return {}
-            places = {name: batch[name] for name in ("row_index", "row_weight")}
-            return {**places, **self._task.predictions(outputs, batch)}
-
-        predicted = self._strategy.run(replica_step, args=(next(iterator),))
-        return {
-            name: devices.all_rows(self._strategy, value)
-            for name, value in predicted.items()
-        }
-
-    def eval_reduce(
-        self,
-        state: list | None = None,
-        step_outputs: Mapping[str, tf.Tensor] | None = None,
-    ) -> list | None:
-        """Moves a batch's predictions to the host."""
-        if state is not None and step_outputs is not None:
-            values = {name: value.numpy() for name, value in step_outputs.items()}
-            state.append(values)
-        return state
-
-    def eval_end(self, state: list | None = None) -> Evaluation:
-        """The result, from the means and the collected predictions."""
-        rows = float(self._rows.result())
-        # Reading the number waits for the last batch.
-        seconds = max(time.monotonic() - self._began, 1e-9)
-        report = {name: float(mean.result()) for name, mean in self._means.items()}
-        predictions = _in_order(state) if state else {}
-        if predictions and self._task.host_metrics:
-            report |= self._task.host_metrics(predictions)
-        predictions.pop("row_index", None)
-        report |= {"rows": rows, "eval_examples_per_second": rows / seconds}
-        return Evaluation(report, predictions)
-
-
-class ReportingEvaluator(orbit.AbstractEvaluator):
-    """An evaluator whose output is the report alone, for orbit to print and store."""
-
-    def __init__(self, evaluator: Evaluator):
-        super().__init__()
-        self._evaluator = evaluator
-
-    def evaluate(self, num_steps: tf.Tensor) -> dict[str, Any]:
-        """Evaluates so many batches; returns name -> mean loss or metric."""
-        return self._evaluator.evaluate(num_steps).report
-
-
-def without_fill(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Makes padding of the rows that only fill the last batch.
-
-    The inference form computes nothing for padding. The fill repeats the last row, the
-    longest one if rows are sorted by length.
-
-    Args:
-      batch: features, with `row_weight` [B], 0 for such rows, and `input_mask`, int32
-        [B, ...].
-    """
-    mask = batch["input_mask"]
-    is_row = tf.cast(batch["row_weight"] > 0, mask.dtype)
-    shape = [-1, *[1] * (mask.shape.rank - 1)]
-    return {**batch, "input_mask": mask * tf.reshape(is_row, shape)}
-
-
-def _in_order(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Predictions of batches -> those of the real rows, in the order of the rows, and
-    `row_index`, their places."""
-    whole = {name: join_rows([part[name] for part in parts]) for name in parts[0]}
-    real = np.flatnonzero(whole.pop("row_weight"))
-    order = real[np.argsort(whole["row_index"][real], kind="stable")]
-    return {name: values[order] for name, values in whole.items()}
-
-
-def _mean_metrics(names: Iterable[str]) -> dict[str, tf_keras.metrics.Mean]:
+def mean_metrics(names: Iterable[str]) -> dict[str, tf_keras.metrics.Mean]:
     return {name: tf_keras.metrics.Mean(name) for name in names}

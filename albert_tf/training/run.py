@@ -24,8 +24,10 @@ from albert_tf.training import (
 from albert_tf.training import devices as training_devices
 from albert_tf.training.best_checkpoint import BestWeights
 from albert_tf.training.job import Job as Job
+from albert_tf.training.loop_length import LoopLength
 from albert_tf.training.readable_rows import readable_rows
 from albert_tf.training.run_folder import RunFolder, open_run_folder
+from albert_tf.training.run_output import shown_progress
 from albert_tf.training.session import Session
 from albert_tf.training.stop_signals import StopSignals
 
@@ -181,7 +183,9 @@ def _train(
     status, report = None, {}
     if session.step == 0:
         session.save()
-    with signals:
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    loop = LoopLength(job.train_config.iterations_per_loop, is_tpu)
+    with signals, shown_progress(session.step, last_step) as progress:
         if session.step:
             # A run whose time is used up makes no step more.
             status = _vote_to_stop(job, strategy, session, signals)
@@ -191,7 +195,11 @@ def _train(
             stopped = _keep_best(job, strategy, session, best)
             status = status or stopped
         while session.step < last_step and not status:
-            report = session.train(_end_of_loop(session.step, job))
+            began = session.step
+            report = session.train(_end_of_loop(began, job, loop.steps))
+            progress.show(session.step, report)
+            seconds = training_devices.chiefs_seconds(strategy, session.loop_seconds)
+            loop.learn(session.step - began, seconds)
             if session.step % job.train_config.save_checkpoints_steps == 0:
                 session.save()
             if on_loop_end:
@@ -221,16 +229,16 @@ def _evaluate(job: Job, session: Session, best: BestWeights) -> dict[str, Any]:
     }
 
 
-def _end_of_loop(step: int, job: Job) -> int:
-    """The last step of the next loop: never past a multiple of an interval, nor past
-    the end of a phase of rows or of a depth."""
+def _end_of_loop(step: int, job: Job, steps: int) -> int:
+    """The last step of the next loop of at most so many steps: never past a multiple
+    of an interval, nor past the end of a phase of rows or of a depth."""
     config = job.train_config
     intervals = (config.save_checkpoints_steps, config.eval_steps)
     ends = [step - step % interval + interval for interval in intervals if interval]
     ends += [end for end in job.depths.ends if end > step]
     last_step = job.optimizer_config.num_train_steps
     ends += [last_step, phases.end_of(job.all_phases, step)]
-    return min(step + config.iterations_per_loop, *ends)
+    return min(step + steps, *ends)
 
 
 def _is_evaluated(step: int, eval_steps: int, last_step: int) -> bool:

@@ -13,6 +13,7 @@ from albert_tf.checkpoints.averaged_weights import AVERAGES
 from albert_tf.checkpoints.load import released_name
 from albert_tf.checkpoints.tensorflow_files import BROKEN_FILE, read_state
 from albert_tf.locks import TakenOverError
+from albert_tf.progress import say
 from albert_tf.storage import (
     AnyPath,
     PathLike,
@@ -85,7 +86,7 @@ def save(folder: CheckpointFolder, step: int) -> None:
         if not isinstance(error, _WRITING) and not is_storage_error(error):
             raise
         raise _writing_error(folder.path, step, error, latest) from error
-    print(f"saved checkpoint to {path}.", flush=True)
+    say(f"Saved checkpoint {path}.")
 
 
 def _writing_error(

@@ -11,7 +11,7 @@ from pathlib import Path
 from upath import UPath
 
 from albert_tf import files, locks
-from albert_tf.checkpoints.output_names import RESULTS_FILE
+from albert_tf.checkpoints.output_names import LOG_FILE, RESULTS_FILE
 from albert_tf.file_kinds import check_replaceable
 from albert_tf.partial_files import writing
 from albert_tf.storage import AnyPath, as_path
@@ -32,8 +32,8 @@ class RunFolder:
 
     Attributes:
       path: the folder.
-      events: where TensorFlow writes events for TensorBoard: `path`, or a temporary
-        folder if that is in a bucket.
+      events: where the log and TensorFlow's events for TensorBoard are written: `path`,
+        or a temporary folder if that is in a bucket.
       check: raises OSError once another process writes the same run; call it before
         each write.
     """
@@ -43,7 +43,7 @@ class RunFolder:
     check: Callable[[], None] = no_check
 
     def upload_events(self) -> None:
-        """Copies the events of this process, as far as they are, to a bucket.
+        """Copies the events and the log, as far as they are, to a bucket.
 
         Files of events have names of their own, so those of earlier calls stay.
 
@@ -89,9 +89,11 @@ def open_run_folder(job: Job, chief: bool) -> Iterator[RunFolder]:
         check_results(path)
         if job.train_rows:
             curves.check_outputs(path)
-        yield RunFolder(
-            path, path if isinstance(path, Path) else make_temporary(), check
-        )
+        events = path if isinstance(path, Path) else make_temporary()
+        if events != path and (path / LOG_FILE).is_file():
+            # Earlier calls wrote the beginning of the log.
+            (events / LOG_FILE).write_bytes((path / LOG_FILE).read_bytes())
+        yield RunFolder(path, events, check)
 
 
 def make_folder(folder: AnyPath) -> None:

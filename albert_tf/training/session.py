@@ -1,7 +1,7 @@
 """The working parts of a run: model, optimizer, loops and checkpoints.
 
-orbit runs the inner loops (many steps inside one graph call), prints their reports and
-writes them as TensorBoard summaries. Checkpoints are read and written here.
+orbit runs the inner loops (many steps inside one graph call) and writes their reports
+to the log and as TensorBoard summaries. Checkpoints are read and written here.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ from albert_tf.checkpoints.load import (
 from albert_tf.checkpoints.output_folders import locate_best, locate_trained
 from albert_tf.checkpoints.tensorflow_files import read_state
 from albert_tf.model.precision import precision_policy
+from albert_tf.progress import say
 from albert_tf.records import batches
 from albert_tf.records.sampling import sample_rows
 from albert_tf.training import (
@@ -32,10 +33,14 @@ from albert_tf.training import (
 from albert_tf.training.averaging import averages_in_place
 from albert_tf.training.checkpoint_folder import CheckpointFolder
 from albert_tf.training.evaluation import finish_report
+from albert_tf.training.evaluator import Evaluator, ReportingEvaluator
 from albert_tf.training.job import Job
-from albert_tf.training.loops import Evaluator, ReportingEvaluator, Trainer
+from albert_tf.training.loops import Trainer
 from albert_tf.training.run_folder import RunFolder
+from albert_tf.training.run_output import evaluation_line, loop_messages_logged
 
+# A limit that no loop reaches.
+_ANY_NUMBER = 2**31 - 1
 # If the gradients of so many steps in a row are not finite, the run is lost.
 MAX_SKIPPED_IN_A_ROW = 10
 
@@ -107,7 +112,8 @@ class Session:
             trainer=trainer,
             evaluator=ReportingEvaluator(evaluator) if evaluator else None,
             global_step=optimizer.iterations,
-            steps_per_loop=config.iterations_per_loop,
+            # A call of `train` is a loop.
+            steps_per_loop=_ANY_NUMBER,
             train_actions=[self._report.update],
             summary_dir=str(folder.events / "train"),
             eval_summary_dir=str(folder.events / "eval"),
@@ -124,6 +130,11 @@ class Session:
         """Seconds spent in training steps, those before a resumption included."""
         return float(self._trainer.train_seconds.numpy()) if self._trainer else 0.0
 
+    @property
+    def loop_seconds(self) -> float:
+        """Seconds that the last loop took."""
+        return self._trainer.loop_seconds if self._trainer else 0.0
+
     def train(self, last_step: int) -> dict[str, float]:
         """One loop of steps, up to `last_step`.
 
@@ -132,7 +143,10 @@ class Session:
         Raises:
           ValueError: too many gradients in a row were not finite.
         """
-        self._controller.train(last_step, checkpoint_at_completion=False)
+        if self._trainer:
+            self._trainer.open_data()
+        with loop_messages_logged(self._folder, trains=True):
+            self._controller.train(last_step, checkpoint_at_completion=False)
         skipped = self._trainer.longest_skip.numpy() if self._trainer else 0
         if skipped >= MAX_SKIPPED_IN_A_ROW:
             is_scaled = "loss_scale" in self._report
@@ -153,9 +167,11 @@ class Session:
         if rows is None:
             raise ValueError("The job has no rows to evaluate on: pass eval_rows.")
         steps = batches.evaluation_steps(rows, config.eval_batch_size, self._sample)
-        with self.evaluated_weights():
+        trains = self._job.train_rows is not None
+        with self.evaluated_weights(), loop_messages_logged(self._folder, trains):
             report = self._controller.evaluate(steps)
         report = finish_report(report, rows, self._sample)
+        say(evaluation_line(self.step, report))
         self._evaluation = (self.step, report)
         return report
 

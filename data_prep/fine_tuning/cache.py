@@ -13,6 +13,7 @@ from upath import UPath
 
 from albert_tf import files
 from albert_tf.locks import waiting
+from albert_tf.progress import progress_bar
 from albert_tf.records.encoding import count_frames
 from albert_tf.records.features import Features
 from albert_tf.records.sidecar import (
@@ -24,7 +25,6 @@ from albert_tf.records.sidecar import (
 from albert_tf.records.writer import write_records
 from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.progress import progress_bar
 
 # Version of the conversion, in the sidecar; raise it to make all rows again.
 VERSION = 2

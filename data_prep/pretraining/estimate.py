@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.progress import progress_bar
 from albert_tf.records.encoding import frame_rows
 from albert_tf.storage import as_path, is_local
 from data_prep.cluster import start_workers
@@ -21,7 +22,6 @@ from data_prep.pretraining.job import PretrainingDataJob
 from data_prep.pretraining.output_files import padding_shares, table_line
 from data_prep.pretraining.rows import make_rows
 from data_prep.pretraining.shards import choose_block_size, cut_row_blocks
-from data_prep.progress import progress_bar
 
 # Number of groups of parts that are read, spread evenly over the text, and bytes read
 # of a file that cannot be divided: 64 MB of a large text, all of a small one.

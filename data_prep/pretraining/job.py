@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from albert_tf.files import write_json, write_shared
+from albert_tf.progress import progress_bar
 from albert_tf.records.compact import SPECIAL_TOKENS, format_metadata
 from albert_tf.storage import AnyPath, as_path, is_local
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -33,7 +34,6 @@ from data_prep.pretraining.output_files import (
 )
 from data_prep.pretraining.shards import make_shards, plan_rows
 from data_prep.pretraining.shuffle import RowMaker
-from data_prep.progress import progress_bar
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Runs a script: parses its flags, prints its help, reports errors in one line."""
 
+import logging as python_logging
 import os
 import re
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
+from albert_tf.progress import watched_output
 from albert_tf.storage import is_storage_error
 from flags.error_text import describe
 from flags.help import script_help
@@ -62,11 +64,10 @@ def run(main: Callable, words: str = "", texts: str = "") -> None:
                 raise flags.Error(f"Usage: {os.path.basename(arguments[0])} {words}")
             if len(arguments) > 1 and not words and not texts:
                 raise flags.Error(f"Unknown argument {arguments[1]!r}: flags start --.")
-            if not FLAGS["verbosity"].present:
-                # Libraries report each of their steps; a script's own lines are prints.
-                logging.set_verbosity(logging.WARNING)
+            _set_verbosity()
             _check_paths(arguments[1:] if words else [])
-            main(arguments[1:]) if words or texts else main()
+            with watched_output():
+                main(arguments[1:]) if words or texts else main()
         except flags.Error as error:
             _print_error(str(error))
             sys.exit(2)
@@ -84,6 +85,18 @@ def run(main: Callable, words: str = "", texts: str = "") -> None:
             sys.exit(1)
 
     app.run(guarded, flags_parser=parse)
+
+
+def _set_verbosity() -> None:
+    """Hides what libraries report, unless `--verbosity` is given."""
+    if FLAGS["verbosity"].present:
+        if logging.get_verbosity() > logging.WARNING:
+            del os.environ["TF_CPP_MIN_LOG_LEVEL"]
+        return
+    # Libraries report each of their steps; a script's own lines are prints.
+    logging.set_verbosity(logging.WARNING)
+    # That a graph is made again for another length of rows, for one.
+    python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
 
 
 def _check_paths(words: list[str]) -> None:

@@ -198,12 +198,6 @@ def run(model: "ModelDir", data: TaskData) -> "FineTuned":
     strategy = device_flags.create_strategy()
     function = fine_tune if FLAGS.do_train else evaluate
     outcome = function(model, data, FLAGS.output_dir, strategy=strategy, **_settings())
-    if not FLAGS.do_train:
-        for name, report in outcome.reports.items():
-            numbers = {
-                n: v for n, v in report.items() if not isinstance(v, dict | list)
-            }
-            print(f"{name}: {numbers}", flush=True)
     if FLAGS.export_dir and not outcome.preempted:
         _export(FLAGS.output_dir if FLAGS.do_train else model.checkpoint)
     return outcome

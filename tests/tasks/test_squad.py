@@ -14,7 +14,7 @@ from albert_tf.task_config import Squad
 from albert_tf.tasks import losses, squad
 from albert_tf.tasks.answer_metrics import QuestionSet, score_v1, score_v2
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training.loops import Evaluator
+from albert_tf.training.evaluator import Evaluator
 from helpers.questions import convert, paragraph
 from helpers.tiny import tiny_config
 from helpers.tokenization_cases import train

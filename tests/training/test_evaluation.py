@@ -13,7 +13,7 @@ from albert_tf.model.heads import PretrainingModel
 from albert_tf.records.sidecar import read_record_set
 from albert_tf.tasks.pretraining import PRETRAINING
 from albert_tf.training.evaluation import evaluate_splits, finish_report
-from albert_tf.training.loops import without_fill
+from albert_tf.training.evaluator import without_fill
 from helpers.tiny import tiny_config, write_rows
 from helpers.training_jobs import one_device
 

@@ -31,7 +31,7 @@ def test_loops_evaluations_and_checkpoints_follow_the_step(rows, tmp_path, capsy
     session.save()
     session.save()
     assert run_checkpoints.step_of(session.latest_checkpoint()) == 3
-    assert capsys.readouterr().out.count("saved checkpoint") == 1
+    assert capsys.readouterr().out.count("Saved checkpoint") == 1
 
     with one_device().scope():
         resumed = Session(job, RunFolder(tmp_path, tmp_path))

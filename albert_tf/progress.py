@@ -1,0 +1,131 @@
+"""Shows the progress of long work, in a terminal or in a log.
+
+`progress_bar` is for work whose units are counted. `watched_output` is for all the
+rest of a command: it says that work goes on where nothing else is printed.
+"""
+
+import contextlib
+import io
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+# Seconds until the first line of a log and between two lines.
+SECONDS_PER_LINE = 10.0
+# Seconds without any output after which a line says that work goes on.
+SECONDS_OF_SILENCE = 20.0
+_FORMAT = (
+    "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt} {unit}, "
+    "{elapsed} so far, {remaining} left"
+)
+
+
+class _Lines(io.TextIOBase):
+    """A stream that turns a progress bar, which is drawn over itself, into lines."""
+
+    def __init__(self, stream: TextIO):
+        self._stream, self._last = stream, ""
+
+    def write(self, text: str) -> int:
+        """Writes a line if there is anything visible and new to write."""
+        line = text.strip()
+        if line and line != self._last:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+            self._last = line
+        return len(text)
+
+
+def progress_bar(
+    total: int,
+    unit: str,
+    description: str,
+    *,
+    done: int = 0,
+    stream: TextIO | None = None,
+    line_format: str = _FORMAT,
+) -> tqdm:
+    """Makes a progress bar on standard error; plain lines without a terminal.
+
+    Args:
+      total: number of units.
+      unit: name of a unit; "B" for bytes.
+      description: text in front of the bar.
+      done: units that were done before.
+      stream: where lines go without a terminal; None: standard error.
+      line_format: such a line, as tqdm's `bar_format`.
+    Returns:
+      A bar to be used in a `with` statement.
+    """
+    options: dict[str, Any] = {"total": total, "unit": unit, "desc": description}
+    options |= {"unit_scale": unit == "B", "initial": done}
+    if sys.stderr.isatty():
+        return tqdm(**options, dynamic_ncols=True)
+    return tqdm(
+        **options,
+        file=_Lines(stream or sys.stderr),
+        mininterval=SECONDS_PER_LINE,
+        delay=SECONDS_PER_LINE,
+        bar_format=line_format,
+    )
+
+
+def say(text: str) -> None:
+    """Prints a line on standard output, above any bar that is drawn."""
+    tqdm.write(text)
+    sys.stdout.flush()
+
+
+class _Watched:
+    """Standard output or error that tells when something was written last."""
+
+    def __init__(self, stream: TextIO, clock: list[float]):
+        self._stream, self._clock = stream, clock
+
+    def write(self, text: str) -> int:
+        """Writes to the stream itself."""
+        self._clock[0] = time.monotonic()
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flushes the stream itself."""
+        self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def watched_output(seconds: float = SECONDS_OF_SILENCE) -> Iterator[None]:
+    """Prints a line whenever nothing was written for a while, on standard error.
+
+    Loading, tracing, compiling and saving take long with large models and count no
+    units.
+
+    Args:
+      seconds: how long nothing may be written.
+    """
+    began = time.monotonic()
+    clock, ended = [began], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(min(1.0, seconds / 4)):
+            if time.monotonic() - clock[0] >= seconds:
+                passed = tqdm.format_interval(time.monotonic() - began)
+                tqdm.write(f"Working, {passed} so far.", file=sys.stderr)
+
+    with (
+        contextlib.redirect_stdout(_Watched(sys.stdout, clock)),
+        contextlib.redirect_stderr(_Watched(sys.stderr, clock)),
+    ):
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
