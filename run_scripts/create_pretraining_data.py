@@ -11,7 +11,7 @@ was killed continues when it is started again. --dry_run predicts rows and bytes
 
 from absl import flags, logging
 
-from data_prep.corpus.reader import expand_inputs
+from data_prep.corpus.inputs import expand_inputs
 from data_prep.corpus.tokenize import TextConfig
 from data_prep.pretraining.estimate import estimate, estimate_table
 from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data

@@ -24,7 +24,8 @@ from albert_tf.files import write_together
 from albert_tf.storage import as_path
 from albert_tf.text import packing
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
+from data_prep.corpus.inputs import expand_inputs
+from data_prep.corpus.reader import ReadingConfig, read_documents
 from flags import common_flags, fields
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from absl import flags
 from tqdm import tqdm
 
 from data_prep.corpus.files import stat_files
-from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_sentences
+from data_prep.corpus.inputs import expand_inputs
+from data_prep.corpus.reader import ReadingConfig, read_sentences
 from data_prep.corpus.vocabulary import (
     VocabularyConfig,
     check_model_prefix,

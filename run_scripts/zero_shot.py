@@ -18,7 +18,7 @@ from absl import flags
 from albert_tf.files import write_whole
 from albert_tf.storage import as_path
 from data_prep.fine_tuning.text_lists import TextList, read_texts
-from flags import common_flags, table_flags, text_files
+from flags import common_flags, table_flags
 
 FLAGS = flags.FLAGS
 
@@ -96,10 +96,7 @@ def _read(texts: Sequence[str]) -> TextList:
             "--label_column scores one label a text: leave --multi_label out."
         )
     read = TextList([], None)
-    if FLAGS.input_file == "-":
-        lines = text_files.read_text("input_file", "-").splitlines()
-        read = TextList(lines, None)
-    elif FLAGS.input_file:
+    if FLAGS.input_file:
         read = read_texts(FLAGS.input_file, FLAGS.text_column, FLAGS.label_column)
     if not (texts or read.texts):
         raise flags.Error("Pass texts to classify, or --input_file.")

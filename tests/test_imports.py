@@ -49,7 +49,7 @@ FOR_DATA_PREP = {
     ),
 }
 DATA_PREP_FLOORS = (
-    {"parallel"},
+    {"column_files", "packed_files", "parallel"},
     {"cluster"},
     {"corpus"},
     {"pretraining", "fine_tuning"},

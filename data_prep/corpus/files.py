@@ -8,12 +8,10 @@ Packed files and files of one JSON value cannot be divided; small files share a 
 """
 
 import concurrent.futures
-import gzip
 import io
 import os
 import re
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +21,7 @@ from upath import UPath
 
 from albert_tf.files import make_folder
 from albert_tf.storage import PathLike, as_path, is_local
+from data_prep.packed_files import explained_damage, is_packed, unpacked
 
 # Lines are read, and sentences found, in blocks of about this many bytes at most: then
 # a file without a line break or a blank line needs no more memory than any other, at
@@ -138,10 +137,9 @@ def _byte_lines(source: Source, whole: bool) -> Iterator[tuple[int, bytes]]:
     number, reported, rest = 1, start, b""
     with open_bytes(path) as packed:
         packed.seek(start)
-        is_packed = path.endswith(".gz")
-        file = cast(IO[bytes], gzip.GzipFile(fileobj=packed) if is_packed else packed)
+        file = unpacked(packed, path)
         # Bytes that are still to come; unknown for a packed file.
-        left = None if end is None or is_packed else end - start
+        left = None if end is None or is_packed(path) else end - start
         while read := _read_line(file, left, whole, path):
             left = left and left - len(read)
             line, rest = rest + read, b""
@@ -170,10 +168,8 @@ def _read_line(file: IO[bytes], left: int | None, whole: bool, path: str) -> byt
     limit = -1 if whole else BLOCK_BYTES
     if left is not None:
         limit = left if whole else min(limit, left)
-    try:
+    with explained_damage(path):
         return file.readline(limit)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise OSError(f"{path} cannot be unpacked ({error}): copy it again.") from error
 
 
 def _split_block(block: bytes) -> tuple[bytes, bytes]:
@@ -202,6 +198,12 @@ def open_bytes(path: PathLike, request_bytes: int = _REQUEST_BYTES) -> IO[bytes]
     # Files of fsspec have no `readline(limit)`.
     remote: Any = file.open("rb", buffering=request_bytes)
     return io.BufferedReader(remote, min(request_bytes, BLOCK_BYTES))
+
+
+def read_content(path: PathLike) -> bytes:
+    """Reads a whole file, unpacked."""
+    with open_bytes(path) as file, explained_damage(path):
+        return unpacked(file, path).read()
 
 
 def absolute(path: str) -> str:
@@ -301,7 +303,7 @@ def divide(files: Sequence[FileSnapshot], input_format: str) -> list[list[Part]]
         file
         for file in files
         if input_format in _SEPARATORS
-        and not file.path.endswith(".gz")
+        and not is_packed(file.path)
         and file.size > wanted
     ]
     parts_of_large = map_files(

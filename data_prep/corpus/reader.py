@@ -6,6 +6,8 @@ Input formats (`INPUT_FORMATS`):
 - `raw`: a file is a document, a blank line between paragraphs; the lines of a paragraph
   are joined and split into sentences.
 - `jsonl`: a JSON object a line whose `text` is a document, read like a raw file.
+- `parquet`: rows of Parquet or Arrow files whose column `text` is a document. A folder
+  that `datasets` saved is its Arrow files.
 - `squad`, `race`: each passage of such a file is a document, read like a raw file.
 
 A line is blank if it holds nothing but ASCII white space. A line of other invisible
@@ -15,10 +17,8 @@ left out and counted. (The original normalizes first, so such a line ends a docu
 Sentences are found by `sentencex`; docs/architecture.md compares it with others.
 """
 
-import glob
 import itertools
 import json
-import os
 import re
 import unicodedata
 from collections import Counter
@@ -29,14 +29,14 @@ from typing import NamedTuple
 import sentencex
 
 from albert_tf.files import RepeatedKeyError, parse_json
-from albert_tf.storage import as_path, find, is_local
+from albert_tf.storage import as_path
+from data_prep import column_files
 from data_prep.corpus.files import (
     BAD_UTF8,
     BLOCK_BYTES,
     Part,
     Source,
     is_unicode,
-    map_files,
     text_lines,
 )
 from data_prep.corpus.passages import BAD_PASSAGES, race_passages, squad_passages
@@ -90,49 +90,6 @@ class Document(NamedTuple):
     line: int
 
 
-def expand_inputs(inputs: str) -> list[str]:
-    """Turns a comma list of files and globs into files.
-
-    Args:
-      inputs: such as "a.txt,b/*.txt.gz"; `**` matches folders of any depth.
-    Returns:
-      Paths, each once, sorted by name.
-    Raises:
-      ValueError: nothing is named, a glob matches no file, a folder or empty file is
-        named.
-      FileNotFoundError: a named file is missing.
-    """
-    paths = set()
-    for item in filter(None, (item.strip() for item in inputs.split(","))):
-        if not glob.has_magic(item) or as_path(item).exists():
-            paths.add(item)
-            continue
-        found = find(item)
-        kinds = map_files(lambda path: as_path(path).is_dir(), found, found)
-        matches = [p for p, is_dir in zip(found, kinds, strict=True) if not is_dir]
-        if not matches:
-            raise ValueError(f"No file matches {item!r}: check the pattern.")
-        paths.update(matches)
-    if not paths:
-        raise ValueError(f"No input file is named. Received {inputs!r}.")
-    named = list(paths)
-    map_files(_check_input, named, named)
-    return sorted({os.path.normpath(p) if is_local(p) else p for p in named})
-
-
-def _check_input(path: str) -> None:
-    """Raises ValueError or FileNotFoundError unless a path is a file with content."""
-    file = as_path(path)
-    if file.is_dir():
-        raise ValueError(f"{path} is a folder: name its files, as in '{path}/*'.")
-    if not file.exists():
-        raise FileNotFoundError(
-            f"Input file {path} does not exist: check --input_file."
-        )
-    if file.stat().st_size == 0:
-        raise ValueError(f"Input file {path} is empty: remove it from the inputs.")
-
-
 # The readers of the formats. Each yields (first line of the document, sentence) in text
 # order.
 
@@ -165,6 +122,27 @@ def _read_jsonl(source: Source) -> Iterator[tuple[int, str]]:
     return _read_texts(documents, source)
 
 
+def _read_columns(source: Source) -> Iterator[tuple[int, str]]:
+    return _read_texts(_column_texts(source), source)
+
+
+def _column_texts(source: Source) -> Iterator[tuple[int, str | None]]:
+    path = source.part.path
+    if "text" not in (names := column_files.column_names(path)):
+        raise ValueError(
+            f"{path} has no column 'text'; it has {', '.join(names)}: rename that of "
+            "the documents."
+        )
+    for number, row in enumerate(column_files.rows(path), 1):
+        text = row["text"]
+        if isinstance(text, str):
+            yield number, text
+        else:
+            source.reject(number, "no text under 'text'", BAD_JSON)
+    if source.progress:
+        source.progress(as_path(path).stat().st_size)
+
+
 def _read_squad(source: Source) -> Iterator[tuple[int, str]]:
     return _read_texts(squad_passages(source), source)
 
@@ -190,6 +168,7 @@ INPUT_FORMATS: dict[str, Callable[[Source], Iterator[tuple[int, str]]]] = {
     "lines": _read_lines,
     "raw": _read_raw,
     "jsonl": _read_jsonl,
+    "parquet": _read_columns,
     "squad": _read_squad,
     "race": _read_race,
 }
@@ -203,6 +182,7 @@ class ReadingConfig:
       input_format: lines: one sentence a line, a blank line between documents. raw: a
         file is a document, a blank line between paragraphs, sentences are found. jsonl:
         a JSON object a line, its document under the key `text`, sentences are found.
+        parquet: the same of Parquet files and of folders of Hugging Face's datasets.
         squad, race: each passage of such JSON files is a document.
       on_bad_text: a line that is not UTF-8 (jsonl: or not an object with a `text`):
         stop with its file and line, or skip and count it.
@@ -245,7 +225,7 @@ def read_sentences(
     """Streams the sentences of files, in order.
 
     Args:
-      paths: files, from `expand_inputs`. One that ends in .gz is unpacked.
+      paths: files, from `expand_inputs`. One that ends in .gz or .zst is unpacked.
       config: how to read them.
       counts: text that is left out or cut is counted here, by reason: one of LOSSES,
         EMPTY_DOCUMENT, EMPTY_FILE; CUT sentences become several.

@@ -25,6 +25,7 @@ from albert_tf.records.sidecar import (
 from albert_tf.records.writer import write_records
 from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.text.tokenizer import AlbertTokenizer
+from data_prep.column_files import files_of, is_dataset_folder
 
 # Version of the conversion, in the sidecar; raise it to make all rows again.
 VERSION = 2
@@ -61,9 +62,9 @@ def cached_rows(
     known = {**tokenizer.metadata(), **settings}
     paths = [as_path(path) for path in inputs]
     for path in paths:
-        if not path.is_file():
+        if not (path.is_file() or is_dataset_folder(path)):
             raise FileNotFoundError(f"There is no file {path}: check the path.")
-    content = [files.sha256(path) for path in paths]
+    content = [files.sha256(file) for path in paths for file in files_of(path)]
     key = json.dumps([_KEY_VERSION, known, content], sort_keys=True)
     digest = files.digest(key.encode())
     path = as_path(folder) / f"{name}-{digest[:_NAME_DIGITS]}.tfrecord"

@@ -7,16 +7,22 @@ from typing import Any
 
 from albert_tf.files import RepeatedKeyError
 from albert_tf.storage import AnyPath
+from data_prep import column_files, packed_files
+from data_prep.column_files import COLUMN_FILES
+from data_prep.corpus.files import read_content
 from data_prep.corpus.passages import json_values
 
 
 def objects(path: AnyPath) -> Iterator[tuple[int, dict]]:
-    """Yields (1-based line, object) of a file.
+    """Yields (1-based line, object) of a file, or (number, row) of one of columns.
 
     Raises:
       ValueError: it is empty, or not of JSON objects.
     """
-    content = path.read_bytes()
+    if packed_files.kind(path) in COLUMN_FILES or path.is_dir():
+        yield from enumerate(column_files.rows(path), 1)
+        return
+    content = read_content(path)
     if not content.strip():
         raise ValueError(f"{path} is empty: copy it again, or remove it.")
     try:

@@ -1,4 +1,4 @@
-"""Reads tables of text (.tsv, .csv, .jsonl, .parquet) as examples of one text or two.
+"""Reads tables of text as examples of one text or two.
 
 A .tsv file has no quoting, as GLUE's: a quotation mark is text. A .csv file is read by
 the csv module; a .jsonl file has one object a line, whose values are texts, numbers, or
@@ -9,15 +9,17 @@ import contextlib
 import csv
 import dataclasses
 import io
-import itertools
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 from albert_tf.files import parse_json
-from albert_tf.storage import AnyPath, PathLike, as_path, local_copy
+from albert_tf.storage import AnyPath, PathLike, as_path
+from data_prep import column_files, packed_files
+from data_prep.column_files import COLUMN_FILES
 from data_prep.corpus.files import open_bytes
+from data_prep.packed_files import explained_damage, unpacked
 
 ON_BAD_ROW = ("error", "skip")
 # Characters of a header in a message: a file of another kind may be one long line.
@@ -138,8 +140,9 @@ def read_table(
     """Reads all rows of a file.
 
     Args:
-      path: the file; .csv, .jsonl and .parquet are read as such, any other suffix as
-        tsv.
+      path: the file; .csv, .jsonl, .parquet and .arrow are read as such, any other
+        suffix as tsv. The first two may be packed, as .csv.gz or .jsonl.zst. Or a
+        folder that Hugging Face's `datasets` saved.
       columns: the columns to read.
       on_bad_row: "error", or "skip" to count rows with too few or too many columns, a
         missing value, or bytes that are not UTF-8.
@@ -150,7 +153,7 @@ def read_table(
         left.
     """
     path = as_path(path)
-    if not path.is_file():
+    if not (path.is_file() or column_files.is_dataset_folder(path)):
         raise FileNotFoundError(f"There is no file {path}: check the path.")
     if on_bad_row not in ON_BAD_ROW:
         raise ValueError(
@@ -240,12 +243,13 @@ def _rows(
     path: AnyPath, columns: Columns, bad: _BadRows
 ) -> Iterator[tuple[int, Mapping[Any, Any]]]:
     """Yields (line number, values by column) of the rows that can be read."""
-    kind = path.suffix.lower()
+    kind = packed_files.kind(path)
     if kind == ".jsonl":
         yield from _json_rows(path, bad)
         return
-    if kind == ".parquet":
-        yield from _parquet_rows(path, columns)
+    if kind in COLUMN_FILES or path.is_dir():
+        _check_columns(path, columns, column_files.column_names(path))
+        yield from enumerate(column_files.rows(path), 1)
         return
     lines = _csv_lines(path) if kind == ".csv" else _tsv_lines(path, bad)
     header: Sequence[str | int] | None = None
@@ -259,23 +263,6 @@ def _rows(
             bad.add(line, f"it has {len(values)} columns instead of {len(header)}.")
         else:
             yield line, dict(zip(header, values, strict=True))
-
-
-def _parquet_rows(
-    path: AnyPath, columns: Columns
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (number, from 1, values) of the rows of a Parquet file."""
-    # Few commands read such files, and all would wait for it.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with local_copy(path) as local, pq.ParquetFile(local) as file:
-            _check_columns(path, columns, file.schema_arrow.names)
-            batches = (batch.to_pylist() for batch in file.iter_batches())
-            yield from enumerate(itertools.chain.from_iterable(batches), 1)
-    except pa.ArrowException as error:
-        raise ValueError(f"{path} is not Parquet ({error}): write it again.") from None
 
 
 def _check_columns(
@@ -299,7 +286,7 @@ def _check_columns(
 
 def _decoded_lines(path: AnyPath, bad: _BadRows) -> Iterator[tuple[int, str]]:
     """Yields (line number, line); lines end with LF only, other line ends are text."""
-    with open_bytes(path) as file:
+    with _open(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -307,6 +294,13 @@ def _decoded_lines(path: AnyPath, bad: _BadRows) -> Iterator[tuple[int, str]]:
                 bad.add(number, "it is not UTF-8.")
                 continue
             yield number, text.rstrip("\r\n")
+
+
+@contextlib.contextmanager
+def _open(path: AnyPath) -> Iterator[IO[bytes]]:
+    """Opens a file for reading, unpacked."""
+    with open_bytes(path) as file, explained_damage(path):
+        yield unpacked(file, path)
 
 
 def _tsv_lines(path: AnyPath, bad: _BadRows) -> Iterator[tuple[int, list[str]]]:
@@ -318,7 +312,8 @@ def _tsv_lines(path: AnyPath, bad: _BadRows) -> Iterator[tuple[int, list[str]]]:
 def _csv_lines(path: AnyPath) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of its last line, values): a quoted value may hold line ends."""
     with (
-        io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="") as file,
+        _open(path) as opened,
+        io.TextIOWrapper(opened, encoding="utf-8-sig", newline="") as file,
         _cells_of_any_length(path),
     ):
         reader = csv.reader(file, strict=True)

@@ -1,6 +1,7 @@
 """Reads sentences with a tag for each word, and writes those that a model tags.
 
-Three formats, told apart by the name and by the keys of an object:
+Three formats, told apart by the name and by the keys of an object. The last two may be
+rows of Parquet or of a folder of Hugging Face's `datasets`, whose `ner_tags` are tags:
 
     EU       NNP   B-ORG         columns of CoNLL, between tabs or white space; an
     rejects  VBZ   O             empty line ends a sentence
@@ -19,6 +20,8 @@ from collections.abc import Sequence
 
 from albert_tf.storage import AnyPath, PathLike, as_path
 from albert_tf.text import entities
+from data_prep import packed_files
+from data_prep.column_files import COLUMN_FILES, is_dataset_folder
 from data_prep.fine_tuning.tagged_sentences import (
     Sentence,
     TagColumns,
@@ -118,11 +121,12 @@ def read_tagged_file(
         are named.
     """
     path = as_path(path)
-    if not path.is_file():
+    if not (path.is_file() or is_dataset_folder(path)):
         raise FileNotFoundError(f"There is no file {path}: check the path.")
     columns = columns or TagColumns()
     counts: Counter = Counter()
-    if path.suffix.lower() in JSON_SUFFIXES:
+    kind = packed_files.kind(path)
+    if kind in (*JSON_SUFFIXES, *COLUMN_FILES) or path.is_dir():
         sentences = list(read_objects(path, counts))
     else:
         sentences = list(read_columns(path, columns, counts))

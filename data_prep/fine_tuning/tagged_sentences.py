@@ -12,6 +12,7 @@ from albert_tf.storage import AnyPath
 from albert_tf.text import entities
 from albert_tf.text.entities import Entity
 from albert_tf.text.words import split_words
+from data_prep.corpus.files import read_content
 from data_prep.fine_tuning import json_objects
 
 _DOCUMENT = "-DOCSTART-"
@@ -110,7 +111,7 @@ def read_columns(
 
 
 def _lines(path: AnyPath) -> list[str]:
-    content = path.read_bytes()
+    content = read_content(path)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -200,9 +201,11 @@ def _tokens(value: dict, line: int, place: str) -> Sentence:
             raise ValueError(f"{place}: a token is empty: leave it out.")
         if any(character in word for character in "\t\r\n"):
             raise ValueError(f"{place}: a token has a tab or a line end: {word!r:.60}.")
-    if value.get("tags") is None:
+    # Data sets of Hugging Face have the tags of entities under the second name.
+    name = "tags" if "tags" in value else "ner_tags"
+    if value.get(name) is None:
         return Sentence(tuple(words), None, line)
-    tags = json_objects.list_of(value, "tags", place)
+    tags = json_objects.list_of(value, name, place)
     for tag in tags:
         json_objects.text(tag, "tags", place)
     if len(tags) != len(words):

@@ -3,11 +3,14 @@
 from typing import NamedTuple
 
 from albert_tf.storage import PathLike, as_path
+from data_prep import packed_files
+from data_prep.column_files import COLUMN_FILES, is_dataset_folder
 from data_prep.corpus.files import open_bytes
 from data_prep.fine_tuning.row_labels import label_name
 from data_prep.fine_tuning.tables import Columns, read_table
+from data_prep.packed_files import explained_damage, unpacked
 
-TABLES = (".tsv", ".csv", ".jsonl", ".parquet")
+TABLES = (".tsv", ".csv", ".jsonl", *COLUMN_FILES)
 
 
 class TextList(NamedTuple):
@@ -29,7 +32,7 @@ def read_texts(
 
     Args:
       path: a table, whose name ends in one of `TABLES`, or a text a line, which may be
-        compressed as `corpus.files.open_bytes` reads it.
+        packed, as .txt.gz.
       text_column: column of a table; a number is the place of one without a header.
       label_column: column of labels; empty: there are none to read.
     Raises:
@@ -38,7 +41,7 @@ def read_texts(
         `tables.read_table`.
     """
     path = as_path(path)
-    if path.suffix.lower() in TABLES:
+    if packed_files.kind(path) in TABLES or is_dataset_folder(path):
         return _read_table(path, text_column, label_column)
     if label_column:
         raise ValueError(
@@ -47,7 +50,8 @@ def read_texts(
         )
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}: check the path.")
-    with open_bytes(path) as file:
+    with open_bytes(path) as packed, explained_damage(path):
+        file = unpacked(packed, path)
         try:
             lines = [line.decode("utf-8").rstrip("\r\n") for line in file]
         except UnicodeDecodeError as error:

@@ -41,7 +41,7 @@ class PretrainingDataJob:
     """All inputs, outputs and configuration of making pretraining data.
 
     Attributes:
-      input_paths: from `reader.expand_inputs`.
+      input_paths: from `inputs.expand_inputs`.
       text_config: how they are read.
       tokenizer: the vocabulary.
       config: configuration of the rows.

@@ -3,6 +3,7 @@
 import csv
 from typing import NamedTuple
 
+from albert_tf.files import parse_json
 from albert_tf.records.sidecar import read_metadata, sidecar_path
 from albert_tf.storage import AnyPath, as_path
 from albert_tf.task_config import (
@@ -14,8 +15,16 @@ from albert_tf.task_config import (
     Squad,
     Tagging,
 )
+from data_prep.column_files import (
+    COLUMN_FILES,
+    column_names,
+    is_dataset_folder,
+    rows,
+)
+from data_prep.corpus.files import read_content
 from data_prep.fine_tuning.tables import Columns, read_table
 from data_prep.fine_tuning.text_lists import TABLES
+from data_prep.packed_files import kind
 
 # Kind of a task -> the script of it.
 _SCRIPTS = {
@@ -53,7 +62,7 @@ def recognize(path: str) -> Recognized:
     place = as_path(path)
     if place.is_file() and _is_records(place):
         return _records(place)
-    if place.is_file() and place.suffix.lower() in TABLES:
+    if is_dataset_folder(place) or (place.is_file() and kind(place) in TABLES):
         return _table(place)
     try:
         return _model(path)
@@ -101,26 +110,31 @@ def _records(place: AnyPath) -> Recognized:
 
 
 def _table(place: AnyPath) -> Recognized:
-    kind = place.suffix[1:].lower()
     problems = []
-    with place.open("rb") as file:
-        first = file.readline().decode("utf-8-sig", "replace").rstrip("\r\n")
-    if kind not in ("jsonl", "parquet"):
-        header = first.split("\t") if kind == "tsv" else next(csv.reader([first]))
-        try:
-            rows = len(read_table(place, Columns(header[0])).examples)
-            facts = [f"A table of {rows:,} rows; columns {', '.join(header)!s:.200}."]
-        except ValueError as error:
-            facts, problems = ["A table."], [str(error)]
-    elif kind == "parquet":
-        facts = ["A table of Parquet."]
-    else:
-        facts = [f"JSON lines; the first one is {first!s:.120}"]
+    try:
+        if place.is_dir() or kind(place) in COLUMN_FILES:
+            header = column_names(place)
+            count = sum(1 for _ in rows(place))
+        else:
+            first = read_content(place).split(b"\n", 1)[0]
+            line = first.decode("utf-8-sig", "replace").rstrip("\r")
+            header = _header(line, kind(place))
+            count = len(read_table(place, Columns(header[0])).examples)
+        facts = [f"A table of {count:,} rows; columns {', '.join(header)!s:.200}."]
+    except (OSError, ValueError) as error:
+        facts, problems = ["A table."], [str(error)]
     uses = [
         f"run_classifier.py --task_name=custom --train_file={place} --text_column=...",
         f"embed.py --input_file={place} --text_column=...",
     ]
     return Recognized(facts, uses, problems)
+
+
+def _header(line: str, suffix: str) -> list[str]:
+    """The columns that the first line of a table tells."""
+    if suffix == ".jsonl":
+        return list(parse_json(line))
+    return line.split("\t") if suffix == ".tsv" else next(csv.reader([line]))
 
 
 def _model(path: str) -> Recognized:

@@ -13,6 +13,7 @@ from albert_tf.storage import is_storage_error
 from flags.error_text import describe
 from flags.help import script_help
 from flags.paths import PATH_FLAGS, check_paths
+from flags.standard_input import standard_input_as_file
 
 FLAGS = flags.FLAGS
 
@@ -66,7 +67,7 @@ def run(main: Callable, words: str = "", texts: str = "") -> None:
                 raise flags.Error(f"Unknown argument {arguments[1]!r}: flags start --.")
             _set_verbosity()
             _check_paths(arguments[1:] if words else [])
-            with watched_output():
+            with watched_output(), standard_input_as_file(FLAGS):
                 main(arguments[1:]) if words or texts else main()
         except flags.Error as error:
             _print_error(str(error))

@@ -100,8 +100,9 @@ def define_top_k_flag() -> None:
 def define_corpus_flags(required: bool = True, input_format: str = "lines") -> None:
     """Defines `--input_file --input_format --on_bad_text --language` of a text."""
     define_input_file_flag(
-        "Text to read: files and globs (quote them), separated by commas. A file whose "
-        "name ends in .gz is decompressed while it is read.",
+        "Text to read: files and globs (quote them), separated by commas; - is "
+        "standard input. Files whose names end in .gz or .zst are unpacked while they "
+        "are read.",
         required,
     )
     fields.define(

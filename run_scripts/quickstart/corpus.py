@@ -23,7 +23,8 @@ from absl import flags
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import make_folder, write_whole
-from data_prep.corpus.reader import ReadingConfig, expand_inputs, read_documents
+from data_prep.corpus.inputs import expand_inputs
+from data_prep.corpus.reader import ReadingConfig, read_documents
 from data_prep.corpus.vocabulary import VocabularyConfig
 from flags import common_flags, fields
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from albert_tf.storage import as_path
+from data_prep.corpus.inputs import expand_inputs
 from data_prep.corpus.reader import (
     BAD_JSON,
     BAD_UTF8,
@@ -19,7 +20,6 @@ from data_prep.corpus.reader import (
     INVISIBLE,
     MAX_SENTENCE_LENGTH,
     ReadingConfig,
-    expand_inputs,
     read_documents,
     read_sentences,
 )

@@ -10,12 +10,8 @@ import sentencepiece
 from albert_tf.storage import as_path
 from albert_tf.text.tokenizer import AlbertTokenizer
 from data_prep.corpus import vocabulary
-from data_prep.corpus.reader import (
-    BAD_UTF8,
-    ReadingConfig,
-    expand_inputs,
-    read_sentences,
-)
+from data_prep.corpus.inputs import expand_inputs
+from data_prep.corpus.reader import BAD_UTF8, ReadingConfig, read_sentences
 from data_prep.corpus.vocabulary import VocabularyConfig
 from helpers.letters import made_up_text
 
