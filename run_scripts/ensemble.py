@@ -17,7 +17,7 @@ from albert_tf.files import make_folder, write_json, write_whole
 from albert_tf.storage import AnyPath, as_path
 from albert_tf.task_config import MultipleChoice, Tagging
 from data_prep.fine_tuning.predictions import Predictions, write_predictions
-from flags import common_flags
+from flags import closing_report, common_flags
 
 FLAGS = flags.FLAGS
 
@@ -66,7 +66,8 @@ def main():
         table = output / f"{name}_results.tsv"
         write_predictions(predicted, task_config, table, answers)
     write_json(output / "results.json", results)
-    print(f"Averaged {', '.join(results['models'])}: {results['sets']}")
+    print(f"Averaged {', '.join(results['models'])}.")
+    print("\n".join(closing_report.score_table(results["sets"])))
 
 
 def _write_tags(file: AnyPath, predicted: Predictions, task_config: Tagging) -> None:

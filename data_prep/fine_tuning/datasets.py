@@ -152,9 +152,24 @@ def squad(
         splits[name], report = split_rows.of_squad(name, file, task_config, conversion)
         notes.append(f"{file.path}: {report}.")
     data = task_data(task_config, splits, notes)
-    warnings = [*data.warnings, *_unscored(read.get("test"))]
+    warnings = [
+        *data.warnings,
+        *_ambiguous(read.get("train")),
+        *_unscored(read.get("test")),
+    ]
     questions = read.get("dev", read.get("test"))
     return dataclasses.replace(data, questions=questions, warnings=warnings)
+
+
+def _ambiguous(file: SquadFile | None) -> Iterator[str]:
+    """Warns of a training file whose questions have several answers."""
+    questions = list(file.questions()) if file else []
+    several = sum(len(set(question.answers)) > 1 for question in questions)
+    if file and several:
+        yield (
+            f"{file.path}: {several:,} of {len(questions):,} questions have several "
+            "answers; training learns the first one that is in the text."
+        )
 
 
 def _unscored(file: SquadFile | None) -> Iterator[str]:

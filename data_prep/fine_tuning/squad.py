@@ -141,7 +141,9 @@ def read_squad(path: PathLike) -> SquadFile:
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no SQuAD file {path}.") from None
     except ValueError as error:
-        raise ValueError(f"{path} is not a JSON file in UTF-8 ({error}).") from None
+        raise ValueError(
+            f"{path} is not a JSON file in UTF-8 ({error}): give one of SQuAD's form."
+        ) from None
     paragraphs = tuple(_paragraphs(content, str(path)))
     squad = SquadFile(str(path), _has_impossible(content), paragraphs)
     _check_ids(squad)

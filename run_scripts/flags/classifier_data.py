@@ -81,7 +81,9 @@ def read_data(
     """
     name = FLAGS.task_name or (task_config and task_config.task_name)
     if name is None:
-        raise flags.Error("Name the task: --task_name.")
+        raise flags.Error(
+            "Name the task: --task_name, as rte, or custom for a table of your own."
+        )
     if task_config is None:
         if name == CUSTOM:
             return _train_on_tables(tokenizer)

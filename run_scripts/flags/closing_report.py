@@ -70,7 +70,7 @@ def print_fine_tuning(outcome: "FineTuned", output_dir: str) -> None:
     """
     if not (outcome.trained or outcome.runs):
         if outcome.reports:
-            print("\n".join(_table(outcome.reports)), flush=True)
+            print("\n".join(score_table(outcome.reports)), flush=True)
         return
     commands = _commands(outcome.task_config) if outcome.task_config else {}
     _print(outcome.results, outcome.reports, output_dir, commands)
@@ -145,7 +145,7 @@ def _print(
     lines += [
         f"  curves  {folder / 'curves.png'}, curves.html",
         f"  log     {folder / LOG_FILE}",
-        *_table(scores),
+        *score_table(scores),
         "Next:",
     ]
     width = max(map(len, commands), default=0)
@@ -165,7 +165,7 @@ def _heading(results: Mapping[str, Any]) -> str:
     return f"{trained}: {results['global_step']:,} steps of {rows:,} rows"
 
 
-def _table(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def score_table(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Lines of a table: a row for each metric, a column for each split."""
     if not scores:
         return []

@@ -172,12 +172,23 @@ def _trained_model(
 
 
 def _check_length(config: AlbertConfig) -> None:
-    if FLAGS.max_seq_length > config.max_position_embeddings:
+    """Takes the model's longest row, if it is below the flag's default.
+
+    Raises:
+      ValueError: the flag asks for more than the model reads.
+    """
+    longest = config.max_position_embeddings
+    if FLAGS.max_seq_length <= longest:
+        return
+    if FLAGS["max_seq_length"].present:
         raise ValueError(
-            "max_seq_length must be at most max_position_embeddings. Received "
-            f"{FLAGS.max_seq_length} and {config.max_position_embeddings}: lower "
-            "--max_seq_length."
+            f"The model reads at most {longest} tokens (max_position_embeddings). "
+            f"Received --max_seq_length={FLAGS.max_seq_length}: lower it."
         )
+    FLAGS["max_seq_length"].value = longest
+    print(
+        f"Rows have at most {longest} tokens, as many as the model reads.", flush=True
+    )
 
 
 def cache_dir() -> AnyPath:

@@ -194,6 +194,20 @@ def test_answers_that_are_missing_in_part_are_said(tmp_path, tokenizer):
     )
 
 
+def test_several_answers_in_training_are_said(tmp_path, tokenizer):
+    answers = [[("awful", 13)], [("awful", 13), ("lovely", 6)], [("awful", 13)] * 2]
+    asked = [question(str(n), "worda", each) for n, each in enumerate(answers)]
+    path = write_squad(tmp_path / "a.json", [(TEXT, asked)])
+    said = [
+        w for w in datasets.squad({"train": path}, tokenizer).warnings if "several" in w
+    ]
+    assert said == [
+        f"{path}: 1 of 3 questions have several answers; training learns the first one "
+        "that is in the text."
+    ]
+    assert not datasets.squad({"dev": path}, tokenizer).warnings
+
+
 def test_questions_with_options(tmp_path, tokenizer):
     line = {"article": TEXT, "question": "worda", "options": ["lovely", "awful"]}
     for name, answer in (("train", {"answer": "B"}), ("test", {})):

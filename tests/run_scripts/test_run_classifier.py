@@ -70,6 +70,15 @@ def test_it_learns_and_reports(trained):
     assert (folder / "run_2" / "best" / "task.json").is_file()
 
 
+def test_rows_are_as_long_as_a_short_model_reads(folder):
+    start = [each for each in START if not each.startswith("--max_seq_length")]
+    result = run(folder, *start, "--output_dir=short", "--num_train_steps=2")
+    assert "Rows have at most 24 tokens, as many as the model reads." in result.stdout
+    assert json.loads((folder / "short" / "task.json").read_text())[
+        "max_seq_length"
+    ] == (24)
+
+
 def test_predictions_are_by_label_name_and_in_order(trained):
     folder, _ = trained
     expected = [label for _, label in texts(13, 3)]
@@ -252,7 +261,7 @@ ERRORS = {
     ),
     "not a number": (["--regression"], 1, ["train.tsv, line 2", "'good'"]),
     "too few columns": (["--train_file=short.tsv"], 1, ["short.tsv, line 3"]),
-    "too long": (["--max_seq_length=25"], 1, ["25 and 24"]),
+    "too long": (["--max_seq_length=25"], 1, ["at most 24", "=25: lower it"]),
     "other vocabulary": (["--albert_config_file=other.json"], 1, ["61", "27"]),
     "unknown task": (["--task_name=rtf"], 2, ["rtf"]),
     "no data": (["--task_name=rte"], 2, ["--data_dir"]),
