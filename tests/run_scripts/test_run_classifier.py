@@ -70,13 +70,11 @@ def test_it_learns_and_reports(trained):
     assert (folder / "run_2" / "best" / "task.json").is_file()
 
 
-def test_rows_are_as_long_as_a_short_model_reads(folder):
+def test_rows_are_as_long_as_a_short_model_reads(folder, tmp_path):
     start = [each for each in START if not each.startswith("--max_seq_length")]
-    result = run(folder, *start, "--output_dir=short", "--num_train_steps=2")
+    result = run(folder, *start, f"--output_dir={tmp_path}", "--num_train_steps=2")
     assert "Rows have at most 24 tokens, as many as the model reads." in result.stdout
-    assert json.loads((folder / "short" / "task.json").read_text())[
-        "max_seq_length"
-    ] == (24)
+    assert json.loads((tmp_path / "task.json").read_text())["max_seq_length"] == 24
 
 
 def test_predictions_are_by_label_name_and_in_order(trained):
