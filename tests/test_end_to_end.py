@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,26 @@ def test_the_table_and_the_answer_are_printed(finished):
     for line in ("masked-LM accuracy", "commonest piece", "sentence-order accuracy"):
         [row] = [row for row in table.splitlines() if line in row]
         assert 0 <= float(row.split()[-1].rstrip("%")) <= 100
-    assert "pooled_output: 128 numbers" in table
+    for line in ("classifier's accuracy", "commonest label"):
+        [row] = [row for row in table.splitlines() if line in row]
+        assert 0 < float(row.split()[-1].rstrip("%")) < 100
+    answer = table.split("asked by text:")[1]
+    assert re.search(r"\n  \w+ \d+%, \w+ \d+%, \w+ \d+%  \(it is from: \w+\)", answer)
+    curves = answer.splitlines()[-1]
+    assert "classifier/curves.png" in curves and "model/curves.png" in curves
+
+
+def test_the_nearest_sentences_are_listed(finished):
+    _, printed = finished
+    lines = printed.split("The nearest of ")[1].splitlines()
+    assert [bool(re.match(r"  -?[01]\.\d\d  \w", line)) for line in lines[1:4]] == [
+        True,
+        True,
+        True,
+    ]
+    cosines = [float(line.split()[0]) for line in lines[1:4]]
+    assert cosines == sorted(cosines, reverse=True)
+    assert "embed.py --model=" in lines[4]
 
 
 def test_every_stage_left_its_output(finished):

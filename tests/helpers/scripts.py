@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from absl import app, flags, logging
 
 from helpers.paths import SCRIPTS
 
+_SIGNS_OF_LIFE = re.compile(r"^Working, [\d:]+ so far\.\n", re.MULTILINE)
 # Defined once in a process, when a script first runs or a library is imported.
 _KEPT_MODULES = ("absl.app", "absl.logging")
 
@@ -42,9 +44,9 @@ def run_script(name, *arguments, cwd) -> subprocess.CompletedProcess:
         except BaseException:
             traceback.print_exc()
             code = 1
-    return subprocess.CompletedProcess(
-        command, code, output.getvalue(), errors.getvalue()
-    )
+    # A machine with much to do breaks the silence of any command.
+    told = _SIGNS_OF_LIFE.sub("", errors.getvalue())
+    return subprocess.CompletedProcess(command, code, output.getvalue(), told)
 
 
 def start_script(name, *arguments, cwd) -> subprocess.CompletedProcess:

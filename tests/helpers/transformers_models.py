@@ -66,7 +66,7 @@ def random_bert_tensors(config, rng, heads, has_pooler=True):
     rows = {
         "word": config.vocab_size,
         "token_type": config.type_vocab_size,
-        "position": POSITIONS,
+        "position": config.max_position_embeddings,
     }
     shapes = {
         f"bert.embeddings.{name}_embeddings.weight": (count, hidden)
