@@ -74,15 +74,25 @@ for part in train eval; do
   fi
 done
 
+# progress: status and step of the training, if there is any.
+progress() {
+  if [ -e "$output/model/results.json" ]; then
+    python "$scripts/quickstart/status.py" --output_dir="$output/model"
+  fi
+}
+
 step "Pretraining and evaluation: $steps steps"
-python "$scripts/run_pretraining.py" --do_eval --albert_config_file="$config" \
-  --input_file="$output/train.tfrecord" --eval_input_file="$output/eval.tfrecord" \
-  --spm_model_file="$vocabulary" --output_dir="$output/model" "${lengths[@]}" \
-  --train_batch_size=16 --optimizer=adamw --learning_rate=0.0007 \
-  --num_train_steps="$steps" --num_warmup_steps=$((steps / 10)) \
-  --save_checkpoints_steps=500
-progress="$(python "$scripts/quickstart/status.py" --output_dir="$output/model")"
-read -r status trained <<<"$progress"
+if [ "$(progress)" = "finished $steps" ]; then
+  echo "$output/model is there already."
+else
+  python "$scripts/run_pretraining.py" --do_eval --albert_config_file="$config" \
+    --input_file="$output/train.tfrecord" --eval_input_file="$output/eval.tfrecord" \
+    --spm_model_file="$vocabulary" --output_dir="$output/model" "${lengths[@]}" \
+    --train_batch_size=16 --optimizer=adamw --learning_rate=0.0007 \
+    --num_train_steps="$steps" --num_warmup_steps=$((steps / 10)) \
+    --save_checkpoints_steps=500
+fi
+read -r status trained <<<"$(progress)"
 if [ "$status" != finished ]; then
   echo "Training stopped at step $trained: the same command goes on from there."
   exit 0

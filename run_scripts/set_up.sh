@@ -42,7 +42,11 @@ wanted="$repository $(python -c 'import sys; print(sys.version_info[:2])') $(cks
 # What the tests need has all that the quick start needs.
 if ! grep -qxF -e "$wanted $extra" -e "$wanted test" "$stamp" 2>/dev/null; then
   echo "Installing albert-tf and the libraries it needs (some minutes, once)"
-  python -m pip install --quiet --progress-bar=off --editable "$repository[$extra]" ||
-    fail "The installation failed: see pip's message above."
+  python -m pip install --quiet --progress-bar=off --editable "$repository[$extra]" &
+  while kill -0 $! 2>/dev/null; do
+    sleep 1
+    if [ $((SECONDS % 20)) -eq 0 ]; then echo "Installing, $SECONDS seconds so far"; fi
+  done
+  wait $! || fail "The installation failed: see pip's message above."
   echo "$wanted $extra" >"$stamp"
 fi

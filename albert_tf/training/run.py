@@ -184,8 +184,9 @@ def _train(
     if session.step == 0:
         session.save()
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    place = session.step, last_step, lambda: session.step
     loop = LoopLength(job.train_config.iterations_per_loop, is_tpu)
-    with signals, shown_progress(session.step, last_step) as progress:
+    with signals, shown_progress(*place) as progress:
         if session.step:
             # A run whose time is used up makes no step more.
             status = _vote_to_stop(job, strategy, session, signals)

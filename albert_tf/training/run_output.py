@@ -3,8 +3,9 @@
 import contextlib
 import os
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,30 @@ from albert_tf.checkpoints.output_names import LOG_FILE
 from albert_tf.progress import SECONDS_PER_LINE
 from albert_tf.training.run_folder import RunFolder
 
+# Loops that are as long as they should be end sooner.
+SECONDS_PER_LOOP_LINE = 15.0
+
 
 class TrainingProgress:
     """A bar on a terminal; elsewhere a line now and then.
 
-    Lines are at least ten seconds apart, but for the one of the last step.
+    Lines are at least ten seconds apart, but for the one of the last step. Within a
+    loop that takes longer they have the step and the speed alone.
     """
 
-    def __init__(self, step: int, num_train_steps: int):
+    def __init__(self, step: int, num_train_steps: int, current: Callable[[], int]):
         """Starts at a step.
 
         Args:
           step: optimizer steps done.
           num_train_steps: those of the whole training.
+          current: returns the steps done, within a loop, too; called in a thread.
         """
         self._total, self._bar = num_train_steps, None
+        # While a loop runs, prints go to the log.
+        self._stream = sys.stdout
+        self._current, self._known = current, step
+        self._lock, self._ended = threading.Lock(), threading.Event()
         if sys.stderr.isatty():
             self._bar = tqdm(
                 total=num_train_steps,
@@ -38,6 +48,8 @@ class TrainingProgress:
                 dynamic_ncols=True,
             )
         self._printed = time.monotonic()
+        self._follower = threading.Thread(target=self._follow, daemon=True)
+        self._follower.start()
 
     def show(self, step: int, report: Mapping[str, float]) -> None:
         """Shows the report of a loop.
@@ -46,28 +58,51 @@ class TrainingProgress:
           step: optimizer steps done.
           report: as of `Trainer.train_loop_end`.
         """
-        if self._bar is not None:
-            self._bar.set_postfix_str(", ".join(_numbers(report)), refresh=False)
-            self._bar.update(step - self._bar.n)
-            return
-        now = time.monotonic()
-        if now - self._printed < SECONDS_PER_LINE and step < self._total:
-            return
-        self._printed = now
         left = tqdm.format_interval(60 * report["minutes_left"])
-        share = f"Step {step:,} of {self._total:,} ({step / self._total:.0%})"
-        print(", ".join([share, f"{left} left", *_numbers(report)]), flush=True)
+        with self._lock:
+            self._show(step, [f"{left} left", *_numbers(report)])
+
+    def _show(self, step: int, facts: list[str]) -> None:
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.set_postfix_str(", ".join(facts), refresh=False)
+            self._bar.update(step - self._bar.n)
+        elif now - self._printed >= SECONDS_PER_LINE or step >= self._total:
+            share = f"Step {step:,} of {self._total:,} ({step / self._total:.0%})"
+            self._stream.write(", ".join([share, *facts]) + "\n")
+            self._stream.flush()
+        else:
+            return
+        self._printed, self._known = now, step
+
+    def _follow(self) -> None:
+        """Shows the steps of a loop that takes longer than a line may be late."""
+        while not self._ended.wait(1.0):
+            passed = time.monotonic() - self._printed
+            if passed < SECONDS_PER_LOOP_LINE:
+                continue
+            step = self._current()
+            with self._lock:
+                steps = step - self._known
+                if steps > 0 and step < self._total:
+                    left = (self._total - step) * passed / steps
+                    speed = f"{steps / passed:.2f} steps/s"
+                    self._show(step, [f"{tqdm.format_interval(left)} left", speed])
 
     def close(self) -> None:
         """Ends the bar."""
+        self._ended.set()
+        self._follower.join()
         if self._bar is not None:
             self._bar.close()
 
 
 @contextlib.contextmanager
-def shown_progress(step: int, num_train_steps: int) -> Iterator[TrainingProgress]:
+def shown_progress(
+    step: int, num_train_steps: int, current: Callable[[], int]
+) -> Iterator[TrainingProgress]:
     """Yields the progress of a training; arguments as of `TrainingProgress`."""
-    progress = TrainingProgress(step, num_train_steps)
+    progress = TrainingProgress(step, num_train_steps, current)
     try:
         yield progress
     finally:

@@ -33,5 +33,5 @@ def test_the_quick_start_reads_its_progress_from_any_folder(name, tmp_path):
     printed = succeed("quickstart/status.py", f"--output_dir={folder}", cwd=tmp_path)
     assert printed == "out-of-time 7\n"
     # As the script calls it.
-    line = 'progress="$(python "$scripts/quickstart/status.py" --output_dir='
+    line = 'python "$scripts/quickstart/status.py" --output_dir="$output/model"'
     assert line in (ROOT / "run_scripts" / "quickstart.sh").read_text()

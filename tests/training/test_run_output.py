@@ -1,7 +1,9 @@
 """What a run prints is for people; orbit's reports go to the log."""
 
 import io
+import re
 import sys
+import time
 
 import pytest
 
@@ -21,8 +23,13 @@ REPORT = {
 }
 
 
+def show(step, report, total):
+    with run_output.shown_progress(0, total, int) as progress:
+        progress.show(step, report)
+
+
 def test_a_line_has_what_a_person_asks_for(capsys):
-    run_output.TrainingProgress(0, 300).show(300, REPORT)
+    show(300, REPORT, total=300)
     assert capsys.readouterr().out == (
         "Step 300 of 300 (100%), 1:01:30 left, 1,234 rows/s, masked lm loss 2.346, "
         "sentence order loss 0.691, learning rate 1.76e-03\n"
@@ -34,17 +41,18 @@ def test_a_line_has_what_a_person_asks_for(capsys):
     [({"skipped_steps": 3}, "3 steps skipped"), ({"layers": 6}, "6 layers")],
 )
 def test_a_line_tells_what_is_unusual(changed, text, capsys):
-    run_output.TrainingProgress(0, 7).show(7, {**REPORT, **changed})
+    show(7, {**REPORT, **changed}, total=7)
     assert text in capsys.readouterr().out
 
 
 def test_lines_are_ten_seconds_apart(capsys, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(run_output.time, "monotonic", lambda: now[0])
-    progress = run_output.TrainingProgress(0, 1_000)
-    for step in range(1, 60):
-        now[0] += 1.5
-        progress.show(step, REPORT)
+    monkeypatch.setattr(run_output, "SECONDS_PER_LOOP_LINE", 1e9)
+    with run_output.shown_progress(0, 1_000, int) as progress:
+        for step in range(1, 60):
+            now[0] += 1.5
+            progress.show(step, REPORT)
     lines = capsys.readouterr().out.splitlines()
     steps = [int(line.split()[1]) for line in lines]
     assert steps == [7, 14, 21, 28, 35, 42, 49, 56]
@@ -56,11 +64,25 @@ def test_a_terminal_gets_a_bar(monkeypatch, capsys):
             return True
 
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with run_output.shown_progress(4, 12) as progress:
+    with run_output.shown_progress(4, 12, int) as progress:
         progress.show(7, REPORT)
     drawn = sys.stderr.getvalue()
     assert "7/12" in drawn and "\r" in drawn
     assert capsys.readouterr().out == ""
+
+
+def test_a_long_loop_is_followed(capsys, monkeypatch):
+    monkeypatch.setattr(run_output, "SECONDS_PER_LOOP_LINE", 0.5)
+    monkeypatch.setattr(run_output, "SECONDS_PER_LINE", 0.5)
+    steps = iter([3, 3, 9, *[9] * 99])
+    with run_output.shown_progress(0, 12, lambda: next(steps)):
+        time.sleep(4.5)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" left, ")[0].rsplit(", ", 1)[0] for line in lines] == [
+        "Step 3 of 12 (25%)",
+        "Step 9 of 12 (75%)",
+    ]
+    assert all(re.search(r" left, \d\.\d\d steps/s$", line) for line in lines)
 
 
 def test_orbits_reports_go_to_the_log(rows, tmp_path, capsys):
