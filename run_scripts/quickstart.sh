@@ -10,11 +10,11 @@ usage="Usage: run_scripts/quickstart.sh [options]
   --input_format=FORMAT  raw (the default), lines or jsonl
   --language=CODE        language of the text (en)
   --output_dir=DIR       where all of it goes (quickstart_output)
-  --vocab_size=N         tokens of the vocabulary (2000)
-  --num_train_steps=N    optimizer steps (4000)
+  --vocab_size=N         tokens of the vocabulary (1200)
+  --num_train_steps=N    optimizer steps (4200)
 What is there already is kept; training that was stopped goes on where it was."
 
-input="" input_format=raw language=en output=quickstart_output vocab_size=2000 steps=4000
+input="" input_format=raw language=en output=quickstart_output vocab_size=1200 steps=4200
 for option in "$@"; do
   case "$option" in
     --input=?*) input="${option#*=}" ;;
@@ -88,7 +88,7 @@ else
   python "$scripts/run_pretraining.py" --do_eval --albert_config_file="$config" \
     --input_file="$output/train.tfrecord" --eval_input_file="$output/eval.tfrecord" \
     --spm_model_file="$vocabulary" --output_dir="$output/model" "${lengths[@]}" \
-    --train_batch_size=16 --optimizer=adamw --learning_rate=0.0007 \
+    --train_batch_size=16 --optimizer=adamw --learning_rate=0.001 \
     --num_train_steps="$steps" --num_warmup_steps=$((steps / 10)) \
     --save_checkpoints_steps=500
 fi

@@ -195,5 +195,5 @@ if __name__ == "__main__":
     common_flags.define_corpus_flags(required=False, input_format="raw")
     common_flags.define_random_seed_flag("Draws the evaluation documents.")
     common_flags.define_config_file_flag(required=False)
-    fields.define(VocabularyConfig, "vocab_size", vocab_size=2000)
+    fields.define(VocabularyConfig, "vocab_size", vocab_size=1200)
     common_flags.run(main)
