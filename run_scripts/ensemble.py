@@ -33,6 +33,7 @@ def main():
     task_configs = [ModelDir.read(folder).task_config for folder in folders]
     task_config = ensembles.shared_task(FLAGS.models, task_configs)
     task = create_task(task_config)
+    folders = ensembles.best_models(folders, FLAGS.num_models, task.best_metric)
     splits = ensembles.read_splits(folders)
     chosen = list(range(len(folders)))
     if FLAGS.select_by:
@@ -49,7 +50,7 @@ def main():
         for name, members in splits.items()
     }
     results = {
-        "models": [FLAGS.models[index] for index in chosen],
+        "models": [str(folders[index]) for index in chosen],
         "sets": {
             name: task.host_metrics(predicted)
             for name, predicted in averaged.items()
@@ -86,6 +87,7 @@ def _write_tags(file: AnyPath, predicted: Predictions, task_config: Tagging) -> 
 
 if __name__ == "__main__":
     common_flags.define_models_flag("Output folders of runs.")
+    common_flags.define_num_models_flag()
     common_flags.define_output_dir_flag("Folder for the results.")
     flags.DEFINE_string(
         "select_by",

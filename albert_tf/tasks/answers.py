@@ -13,12 +13,16 @@ second, fixed threshold of 1.0.
 
 import dataclasses
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from albert_tf.task_config import Squad
+
+# What of an answer an ensemble averages.
+SPAN_AVERAGES = ("log_probabilities", "probabilities")
 
 # Spans that may not be chosen score about -1e30; real scores are far above this bound.
 NO_SCORE = -1e20
@@ -35,7 +39,7 @@ class Candidate:
       text: text as it stands in the paragraph.
       start, end: half-open range of characters in the paragraph.
       score: v1.1: start logit + end logit; v2.0: sum of their log probabilities; of
-        several models: log of the mean probability.
+        several models: as `average` says, a log probability.
       probability: among the candidates of the question.
     """
 
@@ -196,15 +200,18 @@ def _candidates(found: Mapping[str, _Span], n_best_size: int) -> list[Candidate]
     ]
 
 
-def average(proposals: Sequence[Proposals], n_best_size: int) -> Proposals:
+def average(
+    proposals: Sequence[Proposals], n_best_size: int, averaged: str = SPAN_AVERAGES[0]
+) -> Proposals:
     """Averages the answers of several models (section 4.9 of the paper).
 
-    A text's probability is its mean over the models, counted as 0 where a model does
-    not propose it; null scores are averaged as they are.
+    Null scores are averaged as they are.
 
     Args:
       proposals: answers of each model.
       n_best_size: most answers in a question's list.
+      averaged: "log_probabilities", of the models that propose a text, as the original;
+        or "probabilities", counted as 0 where a model does not propose it.
     Raises:
       ValueError: no model, models of other questions, or of both versions of SQuAD.
     """
@@ -221,7 +228,7 @@ def average(proposals: Sequence[Proposals], n_best_size: int) -> Proposals:
             )
     candidates = {
         question: _average_candidates(
-            [model.candidates[question] for model in proposals], n_best_size
+            [model.candidates[question] for model in proposals], n_best_size, averaged
         )
         for question in first.candidates
     }
@@ -237,27 +244,36 @@ def average(proposals: Sequence[Proposals], n_best_size: int) -> Proposals:
 
 
 def _average_candidates(
-    lists: Sequence[Sequence[Candidate]], n_best_size: int
+    lists: Sequence[Sequence[Candidate]], n_best_size: int, averaged: str
 ) -> list[Candidate]:
-    totals: dict[str, float] = {}
+    found: dict[str, list[float]] = {}
     likeliest: dict[str, Candidate] = {}
-    for candidate in (candidate for candidates in lists for candidate in candidates):
-        text = candidate.text
-        totals[text] = totals.get(text, 0.0) + candidate.probability / len(lists)
-        if text not in likeliest or (
-            candidate.probability > likeliest[text].probability
-        ):
-            likeliest[text] = candidate
-    best = sorted(totals, key=lambda text: (-totals[text], likeliest[text].start))
+    for candidates in lists:
+        # A model may propose a text at several places.
+        of_model: dict[str, float] = {}
+        for candidate in candidates:
+            text, share = candidate.text, candidate.probability
+            of_model[text] = of_model.get(text, 0.0) + share
+            if text not in likeliest or share > likeliest[text].probability:
+                likeliest[text] = candidate
+        for text, share in of_model.items():
+            found.setdefault(text, []).append(share)
+    if averaged == "probabilities":
+        scores = {text: _log(sum(each) / len(lists)) for text, each in found.items()}
+    else:
+        scores = {text: statistics.fmean(map(_log, p)) for text, p in found.items()}
+    best = sorted(scores, key=lambda text: (-scores[text], likeliest[text].start))
     return [
         dataclasses.replace(
-            likeliest[text],
-            # A probability that was rounded to 0 still gets a finite score.
-            score=math.log(max(totals[text], np.finfo(np.float64).tiny)),
-            probability=totals[text],
+            likeliest[text], score=scores[text], probability=math.exp(scores[text])
         )
         for text in best[:n_best_size]
     ]
+
+
+def _log(probability: float) -> float:
+    """The logarithm; finite of a probability that was rounded to 0, too."""
+    return math.log(max(probability, np.finfo(np.float64).tiny))
 
 
 def is_answered(null_score: float, threshold: float) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from albert_tf.checkpoints.output_folders import RESULTS_FILE
+from albert_tf.checkpoints.output_names import BEST_RUN_KEY
 from albert_tf.files import read_json
 from albert_tf.storage import AnyPath
 from albert_tf.task_config import Embedding, MultiLabel, Squad, TaskConfig
@@ -33,6 +34,41 @@ def check_output(folder: AnyPath) -> None:
             f"{folder} holds a run, whose results an ensemble's would replace: give "
             "another --output_dir."
         )
+
+
+def best_models(folders: Sequence[AnyPath], count: int, metric: str) -> list[AnyPath]:
+    """The models with the best scores on their development sets, in their order.
+
+    Args:
+      folders: output folders of runs.
+      count: how many; 0: all.
+      metric: name of the score; higher is better.
+    Raises:
+      ValueError: there are not so many, or a run has no such score.
+    """
+    if not count:
+        return list(folders)
+    if count > len(folders):
+        raise ValueError(
+            f"--num_models={count} of {len(folders)} models: give more --models, or a "
+            "smaller number."
+        )
+    scores = [_development_score(folder, metric) for folder in folders]
+    order = sorted(range(len(folders)), key=lambda index: -scores[index])
+    return [folders[index] for index in sorted(order[:count])]
+
+
+def _development_score(folder: AnyPath, metric: str) -> float:
+    results = read_json(folder / RESULTS_FILE, missing_ok=True)
+    if BEST_RUN_KEY in results:
+        results = read_json(folder / results[BEST_RUN_KEY] / RESULTS_FILE)
+    value = results.get("best", results).get(metric)
+    if value is None:
+        raise ValueError(
+            f"{folder} has no development score {metric} to choose by: train it with "
+            "--do_eval, or leave --num_models out."
+        )
+    return value
 
 
 def shared_task(

@@ -165,7 +165,11 @@ class Ensemble:
 
     @classmethod
     def read(
-        cls, folders: Sequence[AnyPath], file: QuestionFile, n_best_size: int
+        cls,
+        folders: Sequence[AnyPath],
+        file: QuestionFile,
+        n_best_size: int,
+        averaged: str = answers.SPAN_AVERAGES[0],
     ) -> "Ensemble":
         """Reads the answers of several models to one file, and averages them.
 
@@ -173,6 +177,7 @@ class Ensemble:
           folders: folders of answers.
           file: the questions that all of them have answered.
           n_best_size: most answers in a question's list.
+          averaged: as of `answers.average`.
         Raises:
           FileNotFoundError: a folder has no answers.
           ValueError: answers to other questions, or of both versions of SQuAD.
@@ -182,6 +187,7 @@ class Ensemble:
         proposals = answers.average(
             [_read_proposals(folder, contexts, file.path) for folder in folders],
             n_best_size,
+            averaged,
         )
         version_2 = results[0]["task_name"] == Squad(True).task_name
         thresholds = [each["threshold"] for each in results] if version_2 else []

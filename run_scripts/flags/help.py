@@ -103,6 +103,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "cache_dir",
         "keep_text",
         "select_by",
+        "average",
+        "num_models",
     ),
     "Vocabulary and cleaning of text": (
         "spm_model_file",

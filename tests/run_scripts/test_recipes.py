@@ -10,7 +10,11 @@ from dev import paper_tables
 from helpers.paths import ROOT
 from helpers.scripts import assert_one_line, run_script
 
-RECIPES = sorted((ROOT / "configs" / "recipes").glob("table*.flags"))
+FOLDER = ROOT / "configs" / "recipes"
+FIGURES = sorted(FOLDER.glob("figure*.flags"))
+RECIPES = sorted([*FOLDER.glob("table*.flags"), *FIGURES])
+# Tables of GLUE's tasks and of test sets.
+OTHER_SCORES = ("9", "10")
 PHASES = ROOT / "configs" / "recipes" / "bert_phases.flags"
 FINE_TUNING = sorted(
     set((ROOT / "configs" / "recipes").glob("*.flags")).difference([*RECIPES, PHASES])
@@ -43,17 +47,26 @@ def config_of(path):
 
 
 def test_there_are_recipes_for_all_tables():
-    found = {re.match(r"table(\d+)_", path.name)[1] for path in RECIPES}
-    assert found == {"3", "4", "5", "7", "8", "11", "12", "13"}
+    found = [re.match(r"(table|figure)(\w+?)_", path.name)[2] for path in RECIPES]
+    expected = {"2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13"}
+    assert set(found) == expected | {"2a", "2b"}
+    assert [found.count(name) for name in ("2", "6", "9", "2a")] == [5, 2, 2, 2]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_is_headed_by_command_cost_and_scores(path):
     text, flags = read(path)
     assert f"--flagfile=configs/recipes/{path.name} " in text
-    assert f"Table {re.match(r'table([0-9]+)', path.stem)[1]}: " in text.splitlines()[0]
+    kind, number = re.match(r"(table|figure)([0-9]+[ab]?)", path.stem).groups()
+    assert f"{kind.title()} {number}: " in text.splitlines()[0]
     assert re.search(r"# Cost: .* parameters, .* operations: about .* days", text)
-    assert len(re.findall(r"\d\d\.\d/\d\d\.\d", text)) == 2 and "average" in text
+    if kind == "figure":
+        assert "--do_eval" in text and "compare_runs.py" in text
+    elif number in OTHER_SCORES:
+        assert len(re.findall(r"\d\d\.\d\b", text)) >= 7
+    else:
+        assert len(re.findall(r"\d\d\.\d/\d\d\.\d", text)) == 2
+        assert "average" in text
     assert all(line.startswith(("#", "--")) for line in text.splitlines())
     assert dict(flags)["num_train_steps"]
     config_of(path)

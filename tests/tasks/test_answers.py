@@ -242,7 +242,7 @@ def test_an_ensemble_averages_probabilities_of_texts_and_null_scores():
     """The best answer of both need not be the best of either."""
     first = model({"one": 0.6, "two": 0.4}, null_score=-3.0)
     second = model({"three": 0.55, "two": 0.45}, null_score=2.0)
-    both = answers.average([first, second], n_best_size=2)
+    both = answers.average([first, second], 2, "probabilities")
     found = both.candidates["q"]
     assert [each.text for each in found] == ["two", "one"]
     assert [each.probability for each in found] == pytest.approx([0.425, 0.3])
@@ -250,6 +250,20 @@ def test_an_ensemble_averages_probabilities_of_texts_and_null_scores():
     assert both.predictions() == {"q": "two"}
     alone = answers.average([first], n_best_size=5)
     assert alone.predictions() == first.predictions()
+
+
+def test_an_ensemble_averages_log_probabilities_of_the_models_that_propose_a_text():
+    """As the original: a text that one model alone proposes keeps its probability."""
+    first = model({"one": 0.6, "two": 0.4}, null_score=-3.0)
+    second = model({"three": 0.55, "two": 0.45}, null_score=2.0)
+    both = answers.average([first, second], n_best_size=5)
+    found = {each.text: each for each in both.candidates["q"]}
+    assert list(found) == ["one", "three", "two"]
+    expected = {"one": 0.6, "three": 0.55, "two": math.sqrt(0.4 * 0.45)}
+    for text, probability in expected.items():
+        assert found[text].probability == pytest.approx(probability)
+        assert found[text].score == pytest.approx(math.log(probability))
+    assert both.null_scores == {"q": -0.5}
 
 
 def test_an_ensemble_of_models_without_candidates_says_why():

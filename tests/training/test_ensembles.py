@@ -72,3 +72,22 @@ def test_a_run_is_not_overwritten_but_an_ensemble_is(tmp_path):
     write_json(tmp_path / "results.json", {"best_run": "run_1"})
     with pytest.raises(ValueError, match="holds a run"):
         ensembles.check_output(tmp_path)
+
+
+def test_models_are_chosen_by_their_development_scores(tmp_path):
+    folders = []
+    for number, score in enumerate([0.5, 0.9, 0.7, 0.8]):
+        folder = tmp_path / str(number)
+        results = {"f1": 1.0, "best": {"f1": score}}
+        if number == 3:
+            write_json(folder / "run_2" / "results.json", results)
+            results = {"best_run": "run_2"}
+        write_json(folder / "results.json", results)
+        folders.append(folder)
+    best = ensembles.best_models(folders, 3, "f1")
+    assert [folder.name for folder in best] == ["1", "2", "3"]
+    assert ensembles.best_models(folders, 0, "f1") == folders
+    with pytest.raises(ValueError, match="num_models=5 of 4 models"):
+        ensembles.best_models(folders, 5, "f1")
+    with pytest.raises(ValueError, match="no development score accuracy"):
+        ensembles.best_models(folders, 1, "accuracy")
