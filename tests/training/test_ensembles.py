@@ -78,6 +78,7 @@ def test_models_are_chosen_by_their_development_scores(tmp_path):
     folders = []
     for number, score in enumerate([0.5, 0.9, 0.7, 0.8]):
         folder = tmp_path / str(number)
+        (folder / "run_2").mkdir(parents=True)
         results = {"f1": 1.0, "best": {"f1": score}}
         if number == 3:
             write_json(folder / "run_2" / "results.json", results)
