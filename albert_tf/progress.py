@@ -6,6 +6,7 @@ rest of a command: it says that work goes on where nothing else is printed.
 
 import contextlib
 import io
+import shutil
 import sys
 import threading
 import time
@@ -22,6 +23,12 @@ _FORMAT = (
     "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt} {unit}, "
     "{elapsed} so far, {remaining} left"
 )
+
+
+def terminal_size() -> dict[str, int]:
+    """Arguments of tqdm for a bar on a terminal, which may not know its own size."""
+    columns, lines = shutil.get_terminal_size()
+    return {"ncols": columns, "nrows": lines}
 
 
 class _Lines(io.TextIOBase):
@@ -64,7 +71,7 @@ def progress_bar(
     options: dict[str, Any] = {"total": total, "unit": unit, "desc": description}
     options |= {"unit_scale": unit == "B", "initial": done}
     if sys.stderr.isatty():
-        return tqdm(**options, dynamic_ncols=True)
+        return tqdm(**options, **terminal_size())
     return tqdm(
         **options,
         file=_Lines(stream or sys.stderr),

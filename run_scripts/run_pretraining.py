@@ -7,7 +7,7 @@ r"""Pretrains ALBERT on records, resumes, and evaluates.
 
 from absl import flags
 
-from albert_tf.storage import as_path, comparable
+from albert_tf.storage import as_path, comparable, entries
 from albert_tf.text.vocabulary_content import vocabulary_digest
 from flags import (
     closing_report,
@@ -84,7 +84,8 @@ def main():
 
 def _vocabulary_files(train_sets, weights):
     """The vocabulary that the rows were made with, for the model's folder: the flags',
-    or the one next to the weights that training starts from; empty: not found."""
+    the one next to the weights that training starts from, or one beside the rows or in
+    the folder above; empty: not found."""
     from albert_tf.checkpoints.model_dir import ModelDir, vocabulary_files
 
     if not train_sets:
@@ -92,16 +93,26 @@ def _vocabulary_files(train_sets, weights):
     if named := FLAGS.spm_model_file or FLAGS.vocab_file:
         # It was compared with the rows when they were read.
         return vocabulary_files(as_path(named))
-    found = ModelDir.read(weights).vocabulary if weights else None
+    found = [ModelDir.read(weights).vocabulary] if weights else []
+    folder = as_path(train_sets[0].paths[0]).parent
+    for place in (folder, folder.parent):
+        names = sorted(entries(place).files)
+        found += [place / n for n in names if n.endswith(".model") or _is_list(n)]
     made_with = train_sets[0].tokenizer_settings.get("vocabulary_sha256")
-    if found is None or vocabulary_digest(found) != made_with:
-        print(
-            "The vocabulary is not copied to --output_dir, since no flag names it: "
-            "--spm_model_file or --vocab_file.",
-            flush=True,
-        )
-        return {}
-    return vocabulary_files(found)
+    for file in found:
+        if file is not None and vocabulary_digest(file) == made_with:
+            return vocabulary_files(file)
+    print(
+        "The vocabulary is not copied to --output_dir: it is not beside the records, "
+        "and no flag names it, --spm_model_file or --vocab_file.",
+        flush=True,
+    )
+    return {}
+
+
+def _is_list(name):
+    """True for names of WordPiece vocabularies."""
+    return "vocab" in name and name.endswith(".txt")
 
 
 def _evaluated_run():

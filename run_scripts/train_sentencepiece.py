@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from absl import flags
-from tqdm import tqdm
 
+from albert_tf.progress import progress_bar
 from data_prep.corpus.files import stat_files
 from data_prep.corpus.inputs import expand_inputs
 from data_prep.corpus.reader import ReadingConfig, read_sentences
@@ -53,8 +53,7 @@ def define_vocabulary_flags() -> None:
 def read_text(paths: Sequence[str], counts: Counter) -> Iterator[str]:
     """Streams the text of all sentences, with a bar over the bytes of the files."""
     size = sum(file.size for file in stat_files(paths))
-    bar = tqdm(total=size, unit="B", unit_scale=True, desc="text", disable=None)
-    with bar as progress:
+    with progress_bar(size, "B", "text") as progress:
         config = fields.read(ReadingConfig)
         for sentence in read_sentences(paths, config, counts, progress.update):
             yield sentence.text

@@ -12,7 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from albert_tf.checkpoints.output_names import LOG_FILE
-from albert_tf.progress import SECONDS_PER_LINE
+from albert_tf.progress import SECONDS_PER_LINE, terminal_size
 from albert_tf.training.run_folder import RunFolder
 
 # Loops that are as long as they should be end sooner.
@@ -45,7 +45,8 @@ class TrainingProgress:
                 initial=step,
                 unit="step",
                 desc="Training",
-                dynamic_ncols=True,
+                bar_format="{l_bar}{bar:10}| {n_fmt}/{total_fmt}{postfix}",
+                **terminal_size(),
             )
         self._printed = time.monotonic()
         self._follower = threading.Thread(target=self._follow, daemon=True)

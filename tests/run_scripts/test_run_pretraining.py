@@ -153,9 +153,11 @@ def test_the_vocabulary_of_the_rows_is_left_with_the_model(tmp_path, monkeypatch
     rows, named = "--input_file=rows.tfrecord", "--vocab_file=vocab.txt"
     succeed(*train, rows, named, cwd=tmp_path)
     succeed(*train, rows, "--init_checkpoint=start", cwd=tmp_path)
+    # Beside the records.
+    succeed(*train, rows, cwd=tmp_path)
     others = ["--input_file=others.tfrecord", "--init_checkpoint=start"]
     said = succeed(*train, *others, cwd=tmp_path)
-    assert [job.files for job in jobs] == [{"vocab.txt": content}] * 2 + [{}]
+    assert [job.files for job in jobs] == [{"vocab.txt": content}] * 3 + [{}]
     assert "The vocabulary is not copied" in said
     done = run_script(*train, others[0], named, cwd=tmp_path)
     assert_one_line(done, 1, "vocabulary_sha256")
