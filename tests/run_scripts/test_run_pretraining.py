@@ -10,9 +10,19 @@ from helpers.scripts import assert_one_line, run_script, succeed
 from helpers.served_models import write_model
 
 
+def recorder(jobs):
+    """In place of `run`: keeps the job, and reports nothing."""
+
+    def record(job, _):
+        jobs.append(job)
+        return {}
+
+    return record
+
+
 def test_flags_choose_the_schedule(tmp_path, monkeypatch):
     jobs = []
-    monkeypatch.setattr("albert_tf.training.run.run", lambda job, _: jobs.append(job))
+    monkeypatch.setattr("albert_tf.training.run.run", recorder(jobs))
     tiny.write_rows(tmp_path / "rows.tfrecord", 5)
     tiny.tiny_config().to_json(tmp_path / "config.json")
     train = ["run_pretraining.py", "--input_file=rows.tfrecord", "--output_dir=out"]
@@ -38,7 +48,7 @@ def test_flags_choose_the_schedule(tmp_path, monkeypatch):
 
 def test_flags_choose_the_phases(tmp_path, monkeypatch):
     jobs = []
-    monkeypatch.setattr("albert_tf.training.run.run", lambda job, _: jobs.append(job))
+    monkeypatch.setattr("albert_tf.training.run.run", recorder(jobs))
     tiny.write_rows(tmp_path / "a.tfrecord", 5)
     tiny.write_rows(tmp_path / "b.tfrecord", 7, max_seq_length=16)
     tiny.tiny_config().to_json(tmp_path / "config.json")
@@ -68,9 +78,7 @@ def test_flags_choose_the_phases(tmp_path, monkeypatch):
 
 def test_a_run_is_evaluated_by_its_folder_alone(tmp_path, monkeypatch):
     evaluated = []
-    monkeypatch.setattr(
-        "albert_tf.training.run.run", lambda job, _: evaluated.append(job)
-    )
+    monkeypatch.setattr("albert_tf.training.run.run", recorder(evaluated))
     tiny.write_rows(tmp_path / "rows.tfrecord", 5)
     config = tiny.tiny_config(hidden_size=24)
     (tmp_path / "out").mkdir()
@@ -90,7 +98,7 @@ def test_a_run_is_evaluated_by_its_folder_alone(tmp_path, monkeypatch):
 
 def test_flags_of_masks_are_for_rows_without_masks(tmp_path, monkeypatch):
     jobs = []
-    monkeypatch.setattr("albert_tf.training.run.run", lambda job, _: jobs.append(job))
+    monkeypatch.setattr("albert_tf.training.run.run", recorder(jobs))
     size = tiny.tiny_config().vocab_size
     metadata = {**compact_rows.metadata(41), "vocab_size": size}
     metadata["ordinary_ids"] = [[5, size]]
@@ -131,7 +139,7 @@ def test_flags_of_masks_are_for_rows_without_masks(tmp_path, monkeypatch):
 
 def test_the_vocabulary_of_the_rows_is_left_with_the_model(tmp_path, monkeypatch):
     jobs = []
-    monkeypatch.setattr("albert_tf.training.run.run", lambda job, _: jobs.append(job))
+    monkeypatch.setattr("albert_tf.training.run.run", recorder(jobs))
     vocabulary = write_vocabulary(tmp_path)
     content = vocabulary.read_bytes()
     size = len(content.split())
