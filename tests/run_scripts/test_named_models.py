@@ -127,7 +127,7 @@ def test_the_best_of_several_runs_is_a_start(files, monkeypatch):
 
     def fine_tune(model, *_, **__):
         started.append(model)
-        return FineTuned({"status": RunStatus.PREEMPTED})
+        return FineTuned({"status": RunStatus.PREEMPTED, "global_step": 3})
 
     monkeypatch.setattr("albert_tf.training.fine_tune.fine_tune", fine_tune)
     succeed(*commands("runs")["train"], "--vocab_file=words", cwd=files)
@@ -155,7 +155,7 @@ def test_a_task_without_a_length_takes_the_flags_as_far_as_the_model_reads(
 
     def evaluate(model, *_, **__):
         evaluated.append(model)
-        return FineTuned({"status": RunStatus.PREEMPTED})
+        return FineTuned({"status": RunStatus.PREEMPTED, "global_step": 3})
 
     monkeypatch.setattr("albert_tf.training.fine_tune.evaluate", evaluate)
     folder = tmp_path / "model"
