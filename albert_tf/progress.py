@@ -123,7 +123,9 @@ def watched_output(seconds: float = SECONDS_OF_SILENCE) -> Iterator[None]:
         while not ended.wait(min(1.0, seconds / 4)):
             if time.monotonic() - clock[0] >= seconds:
                 passed = tqdm.format_interval(time.monotonic() - began)
-                tqdm.write(f"Working, {passed} so far.", file=sys.stderr)
+                # A reader that has gone, as `head`, stops the main thread by itself.
+                with contextlib.suppress(OSError):
+                    tqdm.write(f"Working, {passed} so far.", file=sys.stderr)
 
     with (
         contextlib.redirect_stdout(_Watched(sys.stdout, clock)),

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import errno
+import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from albert_tf.storage import AnyPath, as_path
 from albert_tf.training import curves
 from albert_tf.training.job import Job
 
+# Of the first message in a log, of a loop or of an evaluation before one.
+_LOG_BEGINNINGS = (b"train | step:", b" eval | step:")
 # Locked while a run trains into its folder; the lock of a killed run ends with it.
 LOCK_FILE = ".lock"
 
@@ -89,6 +92,7 @@ def open_run_folder(job: Job, chief: bool) -> Iterator[RunFolder]:
         check_results(path)
         if job.train_rows:
             curves.check_outputs(path)
+            check_log(path)
         events = path if isinstance(path, Path) else make_temporary()
         if events != path and (path / LOG_FILE).is_file():
             # Earlier calls wrote the beginning of the log.
@@ -114,6 +118,19 @@ def make_folder(folder: AnyPath) -> None:
             f"--output_dir {folder} cannot be used ({error.strerror}): give a folder "
             "that can be written."
         ) from error
+
+
+def check_log(folder: AnyPath) -> None:
+    """Raises FileExistsError if the log would be added to another kind of file."""
+    file = folder / LOG_FILE
+    if not file.exists():
+        return
+    with file.open("rb") if file.is_file() else io.BytesIO(b"\0") as opened:
+        beginning = opened.read(len(_LOG_BEGINNINGS[0]))
+    if beginning and beginning not in _LOG_BEGINNINGS:
+        raise FileExistsError(
+            f"{file} is no log of a training: move it, or give another --output_dir."
+        )
 
 
 def check_results(folder: AnyPath) -> None:

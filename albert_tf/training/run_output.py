@@ -78,6 +78,11 @@ class TrainingProgress:
 
     def _follow(self) -> None:
         """Shows the steps of a loop that takes longer than a line may be late."""
+        # A reader that has gone, as `head`, stops the main thread by itself.
+        with contextlib.suppress(OSError):
+            self._follow_loops()
+
+    def _follow_loops(self) -> None:
         while not self._ended.wait(1.0):
             passed = time.monotonic() - self._printed
             if passed < SECONDS_PER_LOOP_LINE:

@@ -95,6 +95,27 @@ def test_orbits_reports_go_to_the_log(rows, tmp_path, capsys):
     assert "Step 4 of 4 (100%)" in printed
 
 
+def test_a_log_of_others_is_kept(rows, tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text("12:03 a diary, of another tool\n")
+    with pytest.raises(FileExistsError, match=r"train\.log is no log of a training"):
+        run(make_job(rows, tmp_path, steps=2))
+    assert log.read_text() == "12:03 a diary, of another tool\n"
+    log.unlink()
+    log.mkdir()
+    with pytest.raises(FileExistsError, match=r"train\.log is no log of a training"):
+        run(make_job(rows, tmp_path, steps=2))
+
+
+def test_a_resumed_run_goes_on_with_its_log(rows, tmp_path):
+    for steps in (2, 4):
+        run(make_job(rows, tmp_path / str(steps), steps=steps))
+    folder = tmp_path / "2"
+    before = (folder / "train.log").read_text()
+    run(make_job(rows, folder, steps=2))
+    assert (folder / "train.log").read_text().startswith(before)
+
+
 def test_an_evaluation_is_a_line():
     report = {"eval_rows": 40, "eval_rows_of": 408, "loss": 0.51239}
     report |= {"eval_examples_per_second": 77.0, "confusion_matrix": [[1]]}
