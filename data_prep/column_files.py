@@ -38,12 +38,18 @@ def dataset_files(path: PathLike) -> list[AnyPath]:
 
     Raises:
       ValueError: its `state.json` names none.
+      FileNotFoundError: one is missing.
     """
     folder = as_path(path)
     listed = read_json(folder / _STATE).get("_data_files") or []
     files = [folder / each["filename"] for each in listed]
     if not files:
         raise ValueError(f"{folder / _STATE} names no data files: save it again.")
+    for file in files:
+        if not file.is_file():
+            raise FileNotFoundError(
+                f"{file}, which {_STATE} names, is missing: copy the whole folder again."
+            )
     return files
 
 

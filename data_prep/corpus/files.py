@@ -21,7 +21,8 @@ from upath import UPath
 
 from albert_tf.files import make_folder
 from albert_tf.storage import PathLike, as_path, is_local
-from data_prep.packed_files import explained_damage, is_packed, unpacked
+from data_prep.column_files import COLUMN_FILES
+from data_prep.packed_files import explained_damage, is_packed, kind, unpacked
 
 # Lines are read, and sentences found, in blocks of about this many bytes at most: then
 # a file without a line break or a blank line needs no more memory than any other, at
@@ -134,6 +135,10 @@ def is_unicode(text: str) -> bool:
 
 def _byte_lines(source: Source, whole: bool) -> Iterator[tuple[int, bytes]]:
     path, start, end = source.part
+    if kind(path) in COLUMN_FILES:
+        raise ValueError(
+            f"{path} has columns instead of lines: read it with --input_format=parquet."
+        )
     number, reported, rest = 1, start, b""
     with open_bytes(path) as packed:
         packed.seek(start)

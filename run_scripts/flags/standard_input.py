@@ -16,6 +16,8 @@ _TABLES = ("train_file", "dev_file", "test_file", "predict_file")
 _TEXTS = ("input_file", "texts")
 _COLUMNS = ("text_column", "text_pair_column", "label_column")
 _PARQUET = b"PAR1"
+# How files of gzip and of Zstandard begin.
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 
 @contextlib.contextmanager
@@ -27,7 +29,7 @@ def standard_input_as_file(values: flags.FlagValues) -> Iterator[None]:
     Args:
       values: the flags of the command.
     Raises:
-      flags.Error: several flags ask for standard input.
+      flags.Error: several flags ask for standard input, or it is packed.
     """
     asking = [
         name
@@ -56,6 +58,10 @@ def _suffix(file: Path, name: str, values: flags.FlagValues) -> str:
         line = opened.readline(1 << 16)
     if line.startswith(_PARQUET):
         return ".parquet"
+    if line.startswith(_PACKED):
+        raise flags.Error(
+            "Standard input is packed: unpack it before, as with zcat or zstdcat."
+        )
     text = line.decode("utf-8-sig", "replace").strip()
     if text.startswith("{"):
         return ".jsonl"

@@ -54,6 +54,13 @@ def test_another_column_is_refused(tmp_path):
         sentences(tmp_path / "x.parquet", "parquet")
 
 
+@pytest.mark.parametrize("input_format", ["lines", "raw", "jsonl"])
+def test_columns_are_not_read_as_lines(input_format, tmp_path):
+    folder = save_dataset(tmp_path / "d", ROWS)
+    with pytest.raises(ValueError, match="read it with --input_format=parquet"):
+        sentences(folder, input_format)
+
+
 def test_rows_without_text_are_counted(tmp_path):
     pq.write_table(pa.table({"text": ["One. Two.", None]}), tmp_path / "x.parquet")
     path = [str(tmp_path / "x.parquet")]

@@ -59,6 +59,13 @@ def test_a_state_without_files_is_refused(tmp_path):
         list(column_files.rows(tmp_path))
 
 
+def test_a_missing_file_is_named(tmp_path):
+    folder = save_dataset(tmp_path / "d", ROWS, NAMES)
+    (folder / "data-00001-of-00002.arrow").unlink()
+    with pytest.raises(FileNotFoundError, match=r"data-00001.* is missing: copy"):
+        column_files.files_of(folder)
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
 def test_other_content_is_refused(suffix, tmp_path):
     path = tmp_path / f"x{suffix}"

@@ -59,6 +59,12 @@ def test_two_flags_cannot_share_it(monkeypatch):
         stored(monkeypatch, b"", train_file="-", dev_file="-")
 
 
+@pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd\x04"])
+def test_packed_input_is_refused(beginning, monkeypatch):
+    with pytest.raises(flags.Error, match="is packed: unpack it before"):
+        stored(monkeypatch, beginning, train_file="-")
+
+
 def test_other_values_stay(monkeypatch):
     from flags.standard_input import standard_input_as_file
 
