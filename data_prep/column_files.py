@@ -48,7 +48,7 @@ def dataset_files(path: PathLike) -> list[AnyPath]:
     for file in files:
         if not file.is_file():
             raise FileNotFoundError(
-                f"{file}, which {_STATE} names, is missing: copy the whole folder again."
+                f"{file}, which {_STATE} names, is missing: copy the folder again."
             )
     return files
 
