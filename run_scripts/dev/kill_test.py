@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from absl import flags
 
+from albert_tf.checkpoints.output_names import LOG_FILE
 from albert_tf.config import AlbertConfig
 from albert_tf.files import make_folder, read_json
 from albert_tf.records.features import pretraining_features
@@ -47,7 +48,7 @@ _SHARE_AT_START = 0.25
 # Steps of the run for each kill, and the most steps before it is killed: the run must
 # not end before the last kill.
 _STEPS_A_KILL, _STEPS_THAT_PASS = 20, 12
-# A run prints this after each loop of steps.
+# A run has this in its log after each loop of steps.
 _REPORT = re.compile(r"train \| step: +(\d+) \| steps/sec")
 # Counters of time and of saved checkpoints are not part of the result.
 _NOT_COMPARED = re.compile(r"^(train_seconds|save_counter)/|^_CHECKPOINTABLE")
@@ -170,8 +171,9 @@ class Runs:
     ) -> None:
         """Waits until a run has reported a number of steps, or for some seconds."""
         end = time.monotonic() + seconds
+        before = len(reported_steps(log))
         while time.monotonic() < end:
-            done = reported_steps(log)
+            done = reported_steps(log)[before:]
             if done and done[-1] - done[0] >= steps:
                 return
             if process.poll() is not None:
@@ -187,8 +189,15 @@ class Runs:
         time.sleep(0.01)
 
 
-def reported_steps(log: Path) -> list[int]:
-    """The steps that a run has reported, one for each loop."""
+def reported_steps(printed: Path) -> list[int]:
+    """The steps that a run has reported, one for each loop, resumptions included.
+
+    Args:
+      printed: what it prints; OUTPUT_DIR.log, beside OUTPUT_DIR with the run's log.
+    """
+    log = printed.with_suffix("") / LOG_FILE
+    if not log.is_file():
+        return []
     return [int(step) for step in _REPORT.findall(log.read_text(encoding="utf-8"))]
 
 

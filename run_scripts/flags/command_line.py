@@ -17,6 +17,8 @@ from flags.standard_input import standard_input_as_file
 
 FLAGS = flags.FLAGS
 
+# The exit code of a command that a signal of a closed pipe ends.
+_SIGPIPE = 141
 # `--help` in the forms that absl knows.
 _HELP = frozenset({"--help", "-help", "--helpshort", "-helpshort", "-h", "-?"})
 
@@ -30,7 +32,8 @@ os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "4")
 def run(main: Callable, words: str = "", texts: str = "") -> None:
     """Parses the command line, calls `main`, and reports errors in one line.
 
-    Exit codes: 0 done, 1 a wrong value or file, 2 a wrong flag, 130 interrupted.
+    Exit codes: 0 done, 1 a wrong value or file, 2 a wrong flag, 130 interrupted,
+    141 the reader of the output has gone.
     `--verbosity=1` shows the traceback as well.
 
     Args:
@@ -75,6 +78,9 @@ def run(main: Callable, words: str = "", texts: str = "") -> None:
         except KeyboardInterrupt:
             print("Interrupted.", file=sys.stderr)
             sys.exit(130)
+        except BrokenPipeError:  # of a reader such as `head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(_SIGPIPE)
         except Exception as error:
             if not isinstance(error, _expected_errors()) and not is_storage_error(
                 error

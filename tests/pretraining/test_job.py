@@ -321,7 +321,7 @@ def test_a_full_disk_is_one_line_and_no_file(workers, shared_data, tmp_path):
 def test_progress_is_told_in_lines_without_a_terminal(
     documents, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr("albert_tf.progress._SECONDS_PER_LINE", 0.0)
+    monkeypatch.setattr("albert_tf.progress.SECONDS_PER_LINE", 0.0)
     make(documents[:300], CONFIG, tmp_path, files=2)
     lines = capsys.readouterr().err.splitlines()
     assert lines and all(line.startswith(("text: ", "rows: ")) for line in lines)

@@ -62,7 +62,7 @@ def test_sigterm_ends_the_script_well(rows, tmp_path):
         command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         for line in process.stdout:
-            if b"steps/sec" in line:
+            if line.startswith(b"Step "):
                 process.send_signal(signal.SIGTERM)
                 break
         _, errors = process.communicate(timeout=120)
