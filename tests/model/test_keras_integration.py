@@ -63,6 +63,8 @@ def fit(model, labels):
 @pytest.fixture(scope="module", params=POLICIES)
 def fitted(request):
     """The name of a policy, a model that was fit under it, and its losses."""
+    # The weights of the user's layer, and dropout.
+    tf_keras.utils.set_random_seed(1)
     with policy_scope(tf_keras.mixed_precision.Policy(request.param)):
         model = functional_model()
         losses = fit(model, LABELS)
