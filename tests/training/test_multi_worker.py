@@ -129,9 +129,10 @@ def text(process):
     return process.log.read_text()
 
 
-def wait_for_step(process, step):
-    deadline = time.monotonic() + PATIENCE
-    while f"step: {step:6d} " not in text(process):
+def wait_for_step(process, output_dir, step):
+    """Waits until the log of a run has a step."""
+    deadline, log = time.monotonic() + PATIENCE, Path(output_dir, "train.log")
+    while not (log.is_file() and f"step: {step:6d} " in log.read_text()):
         assert process.poll() is None and time.monotonic() < deadline, text(process)
         time.sleep(0.05)
 
@@ -248,7 +249,7 @@ def test_a_worker_that_is_told_to_stop_stops_all_and_one_that_dies_too(folder):
     endless = ("--num_train_steps=1000000", "--iterations_per_loop=20")
     output = folder / "stopped"
     workers = start_workers(folder, output, *endless)
-    wait_for_step(workers[0], 40)
+    wait_for_step(workers[0], output, 40)
     workers[1].send_signal(signal.SIGTERM)
     assert wait(workers) == [0, 0], [text(worker) for worker in workers]
     results = json.loads((output / "results.json").read_text())
@@ -256,7 +257,7 @@ def test_a_worker_that_is_told_to_stop_stops_all_and_one_that_dies_too(folder):
     assert (output / f"model.ckpt-{results['global_step']}.index").is_file()
 
     workers = start_workers(folder, output, *endless)
-    wait_for_step(workers[0], results["global_step"] + 16)
+    wait_for_step(workers[0], output, results["global_step"] + 16)
     workers[1].kill()
     assert wait(workers, patience=60) == [1, -signal.SIGKILL], text(workers[0])
     errors = [line for line in text(workers[0]).splitlines() if "ERROR" in line]
