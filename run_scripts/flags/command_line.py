@@ -72,6 +72,7 @@ def run(main: Callable, words: str = "", texts: str = "") -> None:
             _check_paths(arguments[1:] if words else [])
             with watched_output(), standard_input_as_file(FLAGS):
                 main(arguments[1:]) if words or texts else main()
+                sys.stdout.flush()
         except flags.Error as error:
             _print_error(str(error))
             sys.exit(2)

@@ -1,10 +1,13 @@
 """Scripts as a person runs them: exit codes and one-line errors."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 import sentencepiece
 
+from helpers.paths import SCRIPTS
 from helpers.scripts import assert_one_line, run_script
 from helpers.tiny import tiny_config, write_rows
 
@@ -264,3 +267,13 @@ def test_tensorflow_reads_little_ahead_of_each_open_file_of_a_bucket(files):
     run_script("inspect_records.py", files / "rows.tfrecord", cwd=files)
     # Of 256 lanes.
     assert 256 * int(os.environ["GCS_READ_CACHE_BLOCK_SIZE_MB"]) <= 1024
+
+
+def test_a_reader_that_goes_away_ends_a_command_quietly(files):
+    command = [sys.executable, str(SCRIPTS / "inspect_records.py"), "rows.tfrecord"]
+    with subprocess.Popen(
+        command, cwd=files, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert process.returncode == 141 and errors == b""
