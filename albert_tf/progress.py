@@ -6,6 +6,7 @@ rest of a command: it says that work goes on where nothing else is printed.
 
 import contextlib
 import io
+import os
 import shutil
 import sys
 import threading
@@ -19,6 +20,15 @@ from tqdm import tqdm
 SECONDS_PER_LINE = 10.0
 # Seconds without any output after which a line says that work goes on.
 SECONDS_OF_SILENCE = 20.0
+_WATCHER = "watcher of the output"
+# Held while the watcher writes. A fork waits for it, so that no lock of the output is
+# copied in the state of being held.
+_writing = threading.Lock()
+os.register_at_fork(
+    before=_writing.acquire,
+    after_in_parent=_writing.release,
+    after_in_child=_writing.release,
+)
 _FORMAT = (
     "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt} {unit}, "
     "{elapsed} so far, {remaining} left"
@@ -81,6 +91,13 @@ def progress_bar(
     )
 
 
+def can_fork() -> bool:
+    """True if no thread runs but the main one and the watcher, which holds no lock
+    while the process is copied."""
+    threads = threading.enumerate()
+    return all(t is threading.main_thread() or t.name == _WATCHER for t in threads)
+
+
 def say(text: str) -> None:
     """Prints a line on standard output, above any bar that is drawn."""
     tqdm.write(text)
@@ -124,14 +141,14 @@ def watched_output(seconds: float = SECONDS_OF_SILENCE) -> Iterator[None]:
             if time.monotonic() - clock[0] >= seconds:
                 passed = tqdm.format_interval(time.monotonic() - began)
                 # A reader that has gone, as `head`, stops the main thread by itself.
-                with contextlib.suppress(OSError):
+                with _writing, contextlib.suppress(OSError):
                     tqdm.write(f"Working, {passed} so far.", file=sys.stderr)
 
     with (
         contextlib.redirect_stdout(_Watched(sys.stdout, clock)),
         contextlib.redirect_stderr(_Watched(sys.stderr, clock)),
     ):
-        watcher = threading.Thread(target=watch, daemon=True)
+        watcher = threading.Thread(target=watch, name=_WATCHER, daemon=True)
         watcher.start()
         try:
             yield

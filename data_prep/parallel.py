@@ -11,13 +11,13 @@ import os
 import resource
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple, Protocol
 
+from albert_tf.progress import can_fork
 from albert_tf.storage import is_storage_error
 
 
@@ -186,7 +186,7 @@ def _start_method() -> str:
     threads as they are, so it is safe only in a process without further threads, and
     TensorFlow has many.
     """
-    is_simple = threading.active_count() == 1 and "tensorflow" not in sys.modules
+    is_simple = can_fork() and "tensorflow" not in sys.modules
     return "fork" if is_simple and sys.platform == "linux" else "spawn"
 
 

@@ -2,12 +2,14 @@
 
 import io
 import re
+import subprocess
 import sys
 import time
 
 import pytest
 
 from albert_tf import progress
+from helpers.paths import ROOT
 
 
 class Terminal(io.StringIO):
@@ -65,3 +67,38 @@ def test_streams_are_given_back_after_an_error(monkeypatch):
     with pytest.raises(KeyError), progress.watched_output():
         raise KeyError("x")
     assert (sys.stdout, sys.stderr) == before
+
+
+FORKED = """
+import os, sys, threading, time
+from albert_tf import progress
+
+assert progress.can_fork()
+with progress.watched_output(0.01):
+    assert threading.active_count() == 2 and progress.can_fork()
+    for _ in range(50):
+        time.sleep(0.01)
+        child = os.fork()
+        if not child:
+            print("a child writes", file=sys.stderr, flush=True)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    other = threading.Thread(target=time.sleep, args=(1,))
+    other.start()
+    assert not progress.can_fork()
+    other.join()
+print("done")
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")
+def test_a_fork_finds_no_lock_held():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "done\n", done.stderr
+    assert done.stderr.count("a child writes") == 50 and "Working" in done.stderr
