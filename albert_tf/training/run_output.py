@@ -154,7 +154,10 @@ def loop_messages_logged(folder: RunFolder, trains: bool) -> Iterator[None]:
       folder: the folder of the run.
       trains: whether the run trains. An evaluation leaves a model's folder as it is.
     """
-    file = folder.events / LOG_FILE if trains else Path(os.devnull)
+    file = Path(os.devnull)
+    if trains:
+        folder.events.mkdir(parents=True, exist_ok=True)
+        file = folder.events / LOG_FILE
     with (
         open(file, "a", encoding="utf-8") as log,
         contextlib.redirect_stdout(log),
