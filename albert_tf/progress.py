@@ -61,10 +61,6 @@ def progress_bar(
     total: int,
     unit: str,
     description: str,
-    *,
-    done: int = 0,
-    stream: TextIO | None = None,
-    line_format: str = _FORMAT,
 ) -> tqdm:
     """Makes a progress bar on standard error; plain lines without a terminal.
 
@@ -72,22 +68,19 @@ def progress_bar(
       total: number of units.
       unit: name of a unit; "B" for bytes.
       description: text in front of the bar.
-      done: units that were done before.
-      stream: where lines go without a terminal; None: standard error.
-      line_format: such a line, as tqdm's `bar_format`.
     Returns:
       A bar to be used in a `with` statement.
     """
     options: dict[str, Any] = {"total": total, "unit": unit, "desc": description}
-    options |= {"unit_scale": unit == "B", "initial": done}
+    options["unit_scale"] = unit == "B"
     if sys.stderr.isatty():
         return tqdm(**options, **terminal_size())
     return tqdm(
         **options,
-        file=_Lines(stream or sys.stderr),
+        file=_Lines(sys.stderr),
         mininterval=SECONDS_PER_LINE,
         delay=SECONDS_PER_LINE,
-        bar_format=line_format,
+        bar_format=_FORMAT,
     )
 
 

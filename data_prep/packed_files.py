@@ -42,7 +42,7 @@ def explained_damage(path: PathLike) -> Iterator[None]:
 
 
 def unpacked(file: IO[bytes], path: PathLike) -> IO[bytes]:
-    """What a file holds, for reading in order.
+    """The content of a file, for reading in order.
 
     Args:
       file: the opened file.

@@ -17,7 +17,7 @@ from albert_tf.files import make_folder, write_json, write_whole
 from albert_tf.storage import AnyPath, as_path
 from albert_tf.task_config import MultipleChoice, Tagging
 from data_prep.fine_tuning.predictions import Predictions, write_predictions
-from flags import closing_report, common_flags
+from flags import closing_report, common_flags, ensemble_flags
 
 FLAGS = flags.FLAGS
 
@@ -87,7 +87,7 @@ def _write_tags(file: AnyPath, predicted: Predictions, task_config: Tagging) -> 
 
 if __name__ == "__main__":
     common_flags.define_models_flag("Output folders of runs.")
-    common_flags.define_num_models_flag()
+    ensemble_flags.define_num_models_flag()
     common_flags.define_output_dir_flag("Folder for the results.")
     flags.DEFINE_string(
         "select_by",

@@ -16,7 +16,7 @@ from absl import flags
 from albert_tf.storage import as_path
 from albert_tf.task_config import Squad
 from data_prep.fine_tuning import squad
-from flags import common_flags, squad_data
+from flags import common_flags, ensemble_flags, squad_data
 
 FLAGS = flags.FLAGS
 
@@ -76,5 +76,5 @@ if __name__ == "__main__":
         "propose it, as the original does; or its probability, which counts as 0 where "
         "a model does not propose it.",
     )
-    common_flags.define_num_models_flag()
+    ensemble_flags.define_num_models_flag()
     common_flags.run(main)

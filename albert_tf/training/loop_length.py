@@ -1,4 +1,4 @@
-"""How many steps a loop has, where no flag says it."""
+"""The number of steps of a loop, where no flag says it."""
 
 # What a loop is to take: reports come this often, and SIGTERM is answered as soon.
 SECONDS_PER_LOOP = 8.0

@@ -1,4 +1,4 @@
-"""What a run prints while it trains, and what goes to its log instead."""
+"""The lines that a run prints while it trains, and the messages in its log."""
 
 import contextlib
 import os

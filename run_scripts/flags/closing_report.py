@@ -77,7 +77,7 @@ def print_fine_tuning(outcome: "FineTuned", output_dir: str) -> None:
 
 
 def _commands(task: TaskConfig) -> dict[str, list[str]]:
-    """What a trained model is good for -> script and flags; {} is its folder."""
+    """Use of a trained model -> script and flags; {} is its folder."""
     predict = ["--nodo_train", "--do_predict", "--output_dir={}"]
     commands = {}
     match task:

@@ -55,17 +55,6 @@ def define_input_format_flag(
     flags.DEFINE_enum("input_format", default, sorted(formats), meaning)
 
 
-def define_num_models_flag() -> None:
-    """Defines `--num_models`."""
-    flags.DEFINE_integer(
-        "num_models",
-        0,
-        "Take so many of --models, those with the best scores on their development "
-        "sets. The paper chooses among 6 to 17. 0: all.",
-        lower_bound=0,
-    )
-
-
 def define_output_dir_flag(content: str = "", required: bool = True) -> None:
     """Defines `--output_dir`; without a content the folder of a run."""
     help_text = content or fields.field_help(TrainConfig, "output_dir")

@@ -1,4 +1,4 @@
-"""What a run prints is for people; orbit's reports go to the log."""
+"""A run prints lines for people; orbit's reports go to the log."""
 
 import io
 import re
