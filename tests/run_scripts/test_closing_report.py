@@ -1,7 +1,6 @@
 """The last lines of a run: scores as a table, and commands that can be typed."""
 
 import shlex
-import sys
 
 import pytest
 
@@ -13,6 +12,7 @@ from albert_tf.task_config import (
     Tagging,
 )
 from albert_tf.training.fine_tune import FineTuned
+from flags import closing_report
 from helpers.paths import ROOT
 from helpers.scripts import run_script
 
@@ -25,24 +25,12 @@ RESULTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def found_packages(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "run_scripts"))
-    yield
-    for name in [name for name in sys.modules if name.split(".")[0] == "flags"]:
-        monkeypatch.delitem(sys.modules, name)
-
-
 def printed(capsys, outcome, folder="out"):
-    from flags import closing_report
-
     closing_report.print_fine_tuning(outcome, folder)
     return capsys.readouterr().out
 
 
 def test_pretraining_ends_with_scores_and_commands(capsys):
-    from flags import closing_report
-
     scores = {"eval_rows": 1_097, "masked_lm_accuracy": 0.20346, "rows_per_second": 3.0}
     closing_report.print_pretraining({**RESULTS, **scores}, "out")
     text = capsys.readouterr().out

@@ -7,21 +7,11 @@ from pathlib import Path
 import pytest
 from absl import flags
 
-from helpers.paths import ROOT
-
-
-@pytest.fixture(autouse=True)
-def found_packages(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "run_scripts"))
-    yield
-    for name in [name for name in sys.modules if name.split(".")[0] == "flags"]:
-        monkeypatch.delitem(sys.modules, name)
+from flags.standard_input import standard_input_as_file
 
 
 def stored(monkeypatch, content, **given):
     """The name and content of the file that standard input becomes."""
-    from flags.standard_input import standard_input_as_file
-
     values = flags.FlagValues()
     for name, value in given.items():
         flags.DEFINE_string(name, value, "", flag_values=values)
@@ -66,8 +56,6 @@ def test_packed_input_is_refused(beginning, monkeypatch):
 
 
 def test_other_values_stay(monkeypatch):
-    from flags.standard_input import standard_input_as_file
-
     values = flags.FlagValues()
     flags.DEFINE_string("input_file", "a.txt", "", flag_values=values)
     values(["script"])
