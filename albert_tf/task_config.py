@@ -34,6 +34,8 @@ from albert_tf.text_tasks import MultiLabel as MultiLabel
 from albert_tf.text_tasks import Regression as Regression
 from albert_tf.text_tasks import TextTask as TextTask
 
+# What of an answer an ensemble of SQuAD averages; the first is the default.
+SPAN_AVERAGES = ("log_probabilities", "probabilities")
 _SQUAD_NAMES = {False: "squad_v1", True: "squad_v2"}
 _LENGTH = count(1, 2**31 - 1)
 # Memory grows with these.

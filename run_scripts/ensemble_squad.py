@@ -14,14 +14,11 @@ import dataclasses
 from absl import flags
 
 from albert_tf.storage import as_path
-from albert_tf.task_config import Squad
+from albert_tf.task_config import SPAN_AVERAGES, Squad
 from data_prep.fine_tuning import squad
 from flags import common_flags, ensemble_flags, squad_data
 
 FLAGS = flags.FLAGS
-
-# As `answers.SPAN_AVERAGES`, which loads TensorFlow.
-_AVERAGES = ("log_probabilities", "probabilities")
 
 
 def main():
@@ -70,8 +67,8 @@ if __name__ == "__main__":
     squad_data.define_answer_flags()
     flags.DEFINE_enum(
         "average",
-        _AVERAGES[0],
-        _AVERAGES,
+        SPAN_AVERAGES[0],
+        SPAN_AVERAGES,
         "What of an answer is averaged: its log-probability, over the models that "
         "propose it, as the original does; or its probability, which counts as 0 where "
         "a model does not propose it.",

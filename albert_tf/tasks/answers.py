@@ -19,10 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from albert_tf.task_config import Squad
-
-# What of an answer an ensemble averages.
-SPAN_AVERAGES = ("log_probabilities", "probabilities")
+from albert_tf.task_config import SPAN_AVERAGES, Squad
 
 # Spans that may not be chosen score about -1e30; real scores are far above this bound.
 NO_SCORE = -1e20

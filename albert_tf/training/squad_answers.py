@@ -15,7 +15,7 @@ from albert_tf.files import json_bytes, make_folder, read_json, write_json
 from albert_tf.records.reader import read_rows
 from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import AnyPath
-from albert_tf.task_config import Squad
+from albert_tf.task_config import SPAN_AVERAGES, Squad
 from albert_tf.tasks import answers
 from albert_tf.tasks.answer_metrics import QuestionSet
 from albert_tf.tasks.answers import Candidate, Proposals
@@ -169,7 +169,7 @@ class Ensemble:
         folders: Sequence[AnyPath],
         file: QuestionFile,
         n_best_size: int,
-        averaged: str = answers.SPAN_AVERAGES[0],
+        averaged: str = SPAN_AVERAGES[0],
     ) -> "Ensemble":
         """Reads the answers of several models to one file, and averages them.
 
