@@ -74,7 +74,7 @@ HEAVY_RECORDS = {
 
 FOLDERS = ("albert_tf", "data_prep", "run_scripts", "tests")
 # Packages of run_scripts, which are found since scripts start there.
-SCRIPT_PACKAGES = {"dev", "flags", "quickstart"}
+SCRIPT_PACKAGES = {"dev", "flags", "quickstart", "reproduction"}
 
 
 def sources(*folders):

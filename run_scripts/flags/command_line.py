@@ -1,5 +1,6 @@
 """Runs a script: parses its flags, prints its help, reports errors in one line."""
 
+import contextlib
 import logging as python_logging
 import os
 import re
@@ -29,7 +30,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "4")
 
 
-def run(main: Callable, words: str = "", texts: str = "") -> None:
+def run(main: Callable, words: str = "", texts: str = "", watched: bool = True) -> None:
     """Parses the command line, calls `main`, and reports errors in one line.
 
     Exit codes: 0 done, 1 a wrong value or file, 2 a wrong flag, 130 interrupted,
@@ -41,6 +42,8 @@ def run(main: Callable, words: str = "", texts: str = "") -> None:
       words: names of the arguments that are no flags, for the usage line; at least one
         is required. They are paths. Empty: there are none.
       texts: the same of arguments that are no paths, and may be missing.
+      watched: True: a line is printed when nothing else was for long; False for a
+        script whose output is that of scripts that it starts.
     """
 
     def parse(arguments):
@@ -70,7 +73,10 @@ def run(main: Callable, words: str = "", texts: str = "") -> None:
                 raise flags.Error(f"Unknown argument {arguments[1]!r}: flags start --.")
             _set_verbosity()
             _check_paths(arguments[1:] if words else [])
-            with watched_output(), standard_input_as_file(FLAGS):
+            with contextlib.ExitStack() as stack:
+                if watched:
+                    stack.enter_context(watched_output())
+                stack.enter_context(standard_input_as_file(FLAGS))
                 main(arguments[1:]) if words or texts else main()
                 sys.stdout.flush()
         except flags.Error as error:

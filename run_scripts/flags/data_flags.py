@@ -148,11 +148,14 @@ def define_data_run_flags() -> None:
         "the files in work); default: beside the output. Removed when all files are "
         "made. Machines that share it share the tokenization.",
     )
-    flags.DEFINE_bool(
-        "dry_run",
-        False,
-        "Write nothing; predict rows and bytes from a sample of the text.",
+    define_dry_run_flag(
+        "Write nothing; predict rows and bytes from a sample of the text."
     )
+
+
+def define_dry_run_flag(meaning: str) -> None:
+    """Defines `--dry_run`."""
+    flags.DEFINE_bool("dry_run", False, meaning)
 
 
 def define_data_benchmark_flags() -> None:

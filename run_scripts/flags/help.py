@@ -15,6 +15,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "task_name",
         "num_runs",
         "dry_run",
+        "small",
         "find_batch",
         "paper",
         "metadata",
