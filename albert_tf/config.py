@@ -75,6 +75,10 @@ class AlbertConfig:
       ffn_groups: parameter groups of feed-forward parts; None: num_hidden_groups.
       project_embeddings: true if a projection E -> H follows the embeddings; None: if E
         differs from H, as in the original; some models have one although E = H.
+      attention_window: tokens on either side that a token attends to; None: all, as in
+        the paper.
+      global_attention_tokens: with attention_window, first tokens of a row that attend
+        to all tokens, and all to them; None: none of them.
     """
 
     vocab_size: int = field(metadata=COUNT)
@@ -94,6 +98,8 @@ class AlbertConfig:
     attention_groups: int | None = field(default=None, metadata=_COUNT_OR_NONE)
     ffn_groups: int | None = field(default=None, metadata=_COUNT_OR_NONE)
     project_embeddings: bool | None = field(default=None, metadata=_BOOL_OR_NONE)
+    attention_window: int | None = field(default=None, metadata=_COUNT_OR_NONE)
+    global_attention_tokens: int | None = field(default=None, metadata=_COUNT_OR_NONE)
 
     def __post_init__(self):
         field_rules.check_fields(self)
@@ -107,6 +113,18 @@ class AlbertConfig:
             self.has_embedding_projection or self.embedding_size == hidden,
             "project_embeddings may be false only if embedding_size is hidden_size. "
             f"Received {self.embedding_size} and {hidden}: leave it out.",
+        )
+        first = self.global_attention_tokens
+        _require(
+            first is None or first <= (self.attention_window or 0),
+            "global_attention_tokens needs an attention_window of at least as many "
+            f"tokens. Received {first} and {self.attention_window}: raise the latter.",
+        )
+        _require(
+            (self.attention_window or 0) <= self.max_position_embeddings,
+            "attention_window must be at most max_position_embeddings. Received "
+            f"{self.attention_window} and {self.max_position_embeddings}: lower it, or "
+            "leave it out.",
         )
         for name, groups in self.groups.items():
             _require(
@@ -167,6 +185,15 @@ class AlbertConfig:
         if self.project_embeddings is None:
             return self.embedding_size != self.hidden_size
         return self.project_embeddings
+
+    def require_full_attention(self, what: str) -> None:
+        """Raises ValueError if tokens attend to a window, which `what` cannot hold."""
+        _require(
+            self.attention_window is None
+            or self.attention_window + 1 >= self.max_position_embeddings,
+            f"{what} has no attention_window, and this model has one of "
+            f"{self.attention_window}: its numbers would differ.",
+        )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "AlbertConfig":

@@ -24,6 +24,7 @@ memory, for every combination of configurations, precisions and batch sizes.
 runtimes, and what clients wait that send texts at the same time.
 `classifier`: time of an epoch of fine-tuning, with batches padded to their longest row
 and to --max_seq_length.
+`attention`: attention in a window beside full attention, by length of the row.
 `training`: steps, epochs and evaluation in one table, beside PyTorch and tf-models, as
 JSON and Markdown. `render` puts docs/figures/training.json into docs/performance.md.
 """
@@ -35,6 +36,7 @@ import sys
 from absl import flags
 
 from dev import (
+    benchmark_attention,
     benchmark_classifier,
     benchmark_input,
     benchmark_serving,
@@ -82,6 +84,7 @@ COMMANDS = {
     "input": (benchmark_input.define_flags, benchmark_input.main),
     "classifier": (benchmark_classifier.define_flags, benchmark_classifier.main),
     "serving": (benchmark_serving.define_flags, benchmark_serving.main),
+    "attention": (benchmark_attention.define_flags, benchmark_attention.main),
     "render": (lambda: None, training_table.main),
     "training": (benchmark_training.define_flags, benchmark_training.main),
     "train": (performance_flags.define_train_benchmark_flags, benchmark_train.main),

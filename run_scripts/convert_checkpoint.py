@@ -10,7 +10,11 @@ folder.
 
 from absl import flags
 
-from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS, CheckpointFormat
+from albert_tf.checkpoints.checkpoint_format import (
+    POSITION_METHODS,
+    WRITABLE_FORMATS,
+    CheckpointFormat,
+)
 from flags import common_flags
 
 FLAGS = flags.FLAGS
@@ -43,6 +47,8 @@ def main():
             strict=FLAGS.strict,
             multiple_choice=FLAGS.multiple_choice,
             vocab_size=FLAGS.resize_vocabulary,
+            positions=FLAGS.resize_positions,
+            position_method=FLAGS.position_method,
             old_vocabulary=old_vocabulary,
             seed=FLAGS.random_seed,
             run_source=FLAGS.run_source,
@@ -108,6 +114,18 @@ if __name__ == "__main__":
         None,
         "Number of rows that the embeddings and the masked-LM head's bias grow to.",
         lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "resize_positions",
+        None,
+        "Number of positions that the model grows to, for longer rows.",
+        lower_bound=1,
+    )
+    flags.DEFINE_enum(
+        "position_method",
+        POSITION_METHODS[0],
+        POSITION_METHODS,
+        "With --resize_positions: the table of positions is repeated, or stretched.",
     )
     flags.DEFINE_string(
         "old_vocabulary",

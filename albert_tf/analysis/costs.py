@@ -67,8 +67,13 @@ def forward_operations(config: AlbertConfig, length: int, predictions: int) -> i
     embedding, hidden = config.embedding_size, config.hidden_size
     blocks = config.num_hidden_layers * config.inner_group_num
     projections = 4 * hidden**2 + 2 * hidden * config.intermediate_size
-    # Logits and the weighted sum: each of S positions with S others, over H.
-    attention = 2 * length * hidden
+    # Logits and the weighted sum: each of S positions with S others, over H; or with
+    # the three blocks of its window, and the global tokens.
+    seen = length
+    if config.attention_window and length > config.attention_window + 1:
+        first = config.global_attention_tokens or 0
+        seen = 3 * config.attention_window + 2 * first
+    attention = 2 * seen * hidden
     products = length * blocks * (projections + attention)
     products += length * config.type_vocab_size * embedding
     if config.has_embedding_projection:

@@ -24,3 +24,6 @@ WRITABLE_FORMATS = (
     CheckpointFormat.TRANSFORMERS,
     CheckpointFormat.MODEL_GARDEN,
 )
+
+# How a table of positions becomes a longer one.
+POSITION_METHODS = ("tiled", "interpolated")

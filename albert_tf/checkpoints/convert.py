@@ -23,7 +23,11 @@ from albert_tf.checkpoints import (
     verify,
     writers,
 )
-from albert_tf.checkpoints.checkpoint_format import WRITABLE_FORMATS, CheckpointFormat
+from albert_tf.checkpoints.checkpoint_format import (
+    POSITION_METHODS,
+    WRITABLE_FORMATS,
+    CheckpointFormat,
+)
 from albert_tf.checkpoints.formats import StoredWeights
 from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, TAGGER_BIAS
 from albert_tf.checkpoints.model_dir import VocabularyFile
@@ -51,6 +55,8 @@ class Conversion:
       strict: whether a weight that the model or the target lacks is an error.
       multiple_choice: whether a head of one class scores options, not a regression.
       vocab_size: rows that the vocabulary grows to; None: it stays.
+      positions: number of positions that rows may have; None: it stays.
+      position_method: how positions are added, as of `edit.grow_positions`.
       old_vocabulary: the vocabulary that the source was trained with, to compare a
         grown one with; None: the one next to the source.
       seed: seed of new rows, and of weights that start fresh.
@@ -67,6 +73,8 @@ class Conversion:
     strict: bool = True
     multiple_choice: bool = False
     vocab_size: int | None = None
+    positions: int | None = None
+    position_method: str = POSITION_METHODS[0]
     old_vocabulary: VocabularyFile | None = None
     seed: int = 12345
     run_source: bool = False
@@ -96,6 +104,10 @@ def convert(conversion: Conversion) -> dict[str, Any]:
     stored, report = edit.complete(stored, conversion.strict, conversion.seed)
     if conversion.vocab_size:
         stored = edit.grow_vocabulary(stored, conversion.vocab_size, conversion.seed)
+    if conversion.positions:
+        stored = edit.grow_positions(
+            stored, conversion.positions, conversion.position_method
+        )
     checks = _Checks(stored, conversion.seed)
     task, notes = _choose_task(stored)
     if conversion.target_format is CheckpointFormat.TRANSFORMERS:
@@ -254,10 +266,11 @@ def _check_source(
                 "--run_source out."
             )
         return []
-    if conversion.run_source and conversion.vocab_size:
+    if conversion.run_source and (conversion.vocab_size or conversion.positions):
         raise ValueError(
-            "A model whose vocabulary grows does not give the source's outputs: leave "
-            "--run_source or --resize_vocabulary out."
+            "A model whose vocabulary or positions grow does not give the source's "
+            "outputs: leave --run_source, or --resize_vocabulary and "
+            "--resize_positions, out."
         )
     if not conversion.run_source:
         return [

@@ -1,4 +1,5 @@
-"""Edits stored weights: completes them, adds vocabulary rows, changes the groups."""
+"""Edits stored weights: completes them, adds rows of tokens and of positions, changes
+the groups."""
 
 import dataclasses
 import math
@@ -18,6 +19,7 @@ from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.layers import Initializer
 
 _TABLE, _BIAS = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
+_POSITIONS = "bert/embeddings/position_embeddings"
 
 
 def complete(
@@ -116,6 +118,40 @@ def grow_vocabulary(stored: StoredWeights, size: int, seed: int) -> StoredWeight
         weights[_BIAS] = np.pad(weights[_BIAS], (0, new_rows))
     return dataclasses.replace(
         stored, weights=weights, config=config.replace(vocab_size=size)
+    )
+
+
+def grow_positions(stored: StoredWeights, size: int, method: str) -> StoredWeights:
+    """Makes a model for longer rows, to be trained on.
+
+    Args:
+      stored: with its configuration.
+      size: number of positions.
+      method: "tiled": the table is repeated, so that rows of the old length give the
+        same numbers as before and nearby positions differ as before (Beltagy et al.
+        2020, section 5); "interpolated": it is stretched, the first and the last
+        position stay and those between are mixed linearly.
+    Raises:
+      ValueError: the size is not above the model's.
+    """
+    config = stored.require_config()
+    old = config.max_position_embeddings
+    if size <= old:
+        raise ValueError(
+            f"The positions can only grow. Received {size}, and the model has {old}: "
+            "name a larger number."
+        )
+    table = stored.weights[_POSITIONS]
+    if method == "tiled":
+        table = table[np.arange(size) % old]
+    else:
+        places = np.linspace(0, old - 1, size)
+        columns = [np.interp(places, np.arange(old), column) for column in table.T]
+        table = np.stack(columns, axis=1).astype(table.dtype)
+    return dataclasses.replace(
+        stored,
+        weights={**stored.weights, _POSITIONS: table},
+        config=config.replace(max_position_embeddings=size),
     )
 
 

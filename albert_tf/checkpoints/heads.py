@@ -64,6 +64,8 @@ def _weight_shapes(config: AlbertConfig, num_classes: int, num_tags: int) -> Sha
         num_hidden_groups=1,
         attention_groups=None,
         ffn_groups=None,
+        attention_window=None,
+        global_attention_tokens=None,
         inner_group_num=1,
         intermediate_size=1,
     )

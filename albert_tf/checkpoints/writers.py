@@ -88,6 +88,9 @@ def write(
       OSError: the disk is full, for instance.
     """
     if target_format is not CheckpointFormat.OWN:
+        model.stored.require_config().require_full_attention(
+            f"The format {target_format.value}"
+        )
         model = dataclasses.replace(model, stored=edit.with_equal_groups(model.stored))
     if target_format is CheckpointFormat.TRANSFORMERS:
         return _write_transformers(model, folder)

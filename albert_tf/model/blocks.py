@@ -10,11 +10,10 @@ import tensorflow as tf
 import tf_keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model import xla_attention
+from albert_tf.model import local_attention, xla_attention
 from albert_tf.model.compilation import compiled_by_xla
 from albert_tf.model.dropout import Dropout, Site, block_sites
 from albert_tf.model.inference import JoinedProjection, attend_rows
-from albert_tf.model.kernels import attend
 from albert_tf.model.layers import Initializer, LayerNorm, Projection
 from albert_tf.model.recomputation import recompute
 from albert_tf.model.shared_kernels import SharedKernel
@@ -71,6 +70,7 @@ class SelfAttention(tf_keras.layers.Layer):
         super().__init__(**kwargs)
         hidden = config.hidden_size
         self._heads = config.num_attention_heads
+        self._window = local_attention.Window.of(config)
         self._recompute_probabilities = recompute_probabilities
 
         def project(name: str) -> Projection:
@@ -131,7 +131,8 @@ class SelfAttention(tf_keras.layers.Layer):
             for part in (self.query, self.key, self.value)
         )
         query *= axes[1] ** -0.5
-        context = attend((query, key, value), mask_logits, drop)
+        parts = (query, key, value)
+        context = local_attention.attend(parts, mask_logits, self._window, drop)
         context = tf.transpose(context, [0, 2, 1, 3])
         return self.output_projection(tf.reshape(context, shape))
 
@@ -180,7 +181,13 @@ class SelfAttention(tf_keras.layers.Layer):
         heads = [3, self._heads, size // self._heads]
         parts = tf.reshape(product, tf.concat([tokens.shape, heads], axis=0))
         parts = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]), num=3)
-        context = attend(parts, tokens.mask_logits, drop, self._recompute_probabilities)
+        context = local_attention.attend(
+            parts,
+            tokens.mask_logits,
+            self._window,
+            drop,
+            self._recompute_probabilities,
+        )
         context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, size])
         output, kernel = weights.output.multiply(tokens.collect(context))
         bias = self.output_projection.cast_bias()
@@ -204,7 +211,12 @@ class SelfAttention(tf_keras.layers.Layer):
             [tf.reshape(tf.cast(p.bias, dtype), axes) for p in parts],
         )
         context = xla_attention.attend(
-            query_key, value, mask_logits, drop, self._recompute_probabilities
+            query_key,
+            value,
+            mask_logits,
+            drop,
+            self._recompute_probabilities,
+            self._window,
         )
         output = self.output_projection
         kernel, bias = (tf.cast(v, dtype) for v in (output.kernel, output.bias))
@@ -224,7 +236,7 @@ class SelfAttention(tf_keras.layers.Layer):
         self, rows: tf.Tensor, tokens: TokenRows, joined: JoinedProjection
     ) -> tf.Tensor:
         """The inference form of `call`: [T, H] -> [T, H]; `joined` is `join()`."""
-        context = attend_rows(joined(rows), tokens, self._heads)
+        context = attend_rows(joined(rows), tokens, self._heads, self._window)
         return self.layer_norm(self.output_projection.infer(context) + rows)
 
 

@@ -13,6 +13,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model.blocks import FeedForward, SelfAttention, TransformerBlock
 from albert_tf.model.compilation import compiled_by_xla, trace_once
 from albert_tf.model.documents import (
+    DOCUMENT_IDS,
     document_ids_of,
     mask_logits,
     positions_in_documents,
@@ -204,6 +205,11 @@ class AlbertEncoder(tf_keras.layers.Layer):
           without XLA. A gradient with respect to one is None there, other than that of
           `embedding_output` in training.
         """
+        if self.config.attention_window and DOCUMENT_IDS in inputs:
+            raise ValueError(
+                "A model with an attention_window takes rows of one document, without "
+                f"{DOCUMENT_IDS}: make rows that are not packed."
+            )
         seed = resolve_seed(training, dropout_seed)
         blocks = self._applied_blocks(num_layers)
         if not compiled_by_xla():

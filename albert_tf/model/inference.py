@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from albert_tf.model import local_attention
+from albert_tf.model.local_attention import Window
 from albert_tf.model.token_rows import TokenRows
 
 # The activations whose inference form is another than that of training.
@@ -44,13 +46,16 @@ class JoinedProjection(NamedTuple):
         return tf.nn.bias_add(tf.matmul(rows, self.kernel), self.bias)
 
 
-def attend_rows(joined: tf.Tensor, tokens: TokenRows, heads: int) -> tf.Tensor:
+def attend_rows(
+    joined: tf.Tensor, tokens: TokenRows, heads: int, window: Window | None = None
+) -> tf.Tensor:
     """Computes softmax attention of every head, each sequence on its own.
 
     Args:
       joined: [T, 3 * N * D], query, key and value next to each other.
       tokens: where the tokens stand.
       heads: N.
+      window: what a token sees; None: all.
     Returns:
       [T, N * D].
     """
@@ -58,9 +63,20 @@ def attend_rows(joined: tf.Tensor, tokens: TokenRows, heads: int) -> tf.Tensor:
     shape = tf.concat([tf.shape(tokens.rows), [3, heads, width // heads]], axis=0)
     parts = tf.reshape(tokens.spread(joined), shape)
     query, key, value = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]), num=3)
-    logits = tf.matmul(query, key, transpose_b=True)
-    logits = tf.cast(logits, tf.float32) * (width // heads) ** -0.5
-    weights = tf.nn.softmax(logits + tokens.mask_logits)
-    context = tf.matmul(tf.cast(weights, value.dtype), value)
+    scale = (width // heads) ** -0.5
+
+    def whole() -> tf.Tensor:
+        logits = tf.matmul(query, key, transpose_b=True)
+        logits = tf.cast(logits, tf.float32) * scale
+        weights = tf.nn.softmax(logits + tokens.mask_logits)
+        return tf.matmul(tf.cast(weights, value.dtype), value)
+
+    if window is None:
+        context = whole()
+    else:
+        parts = (query * scale, key, value)
+        context = local_attention.attend(
+            parts, tokens.mask_logits, window, tf.identity, whole=whole
+        )
     context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, width])
     return tokens.collect(context)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from albert_tf.model import local_attention
+from albert_tf.model.local_attention import Window
 from albert_tf.model.recomputation import barrier
 
 
@@ -60,6 +62,7 @@ def attend(
     mask_logits: tf.Tensor,
     drop: Callable[[tf.Tensor], tf.Tensor],
     recompute: bool = False,
+    window: Window | None = None,
 ) -> tf.Tensor:
     """Computes softmax attention of every head.
 
@@ -74,10 +77,16 @@ def attend(
       mask_logits: as in `kernels.attend`.
       drop: as there.
       recompute: as there.
+      window: what a token sees; None: all.
     Returns:
       [B, S, N, D].
     """
     scale = value.shape[-1] ** -0.5
+    if window is not None and value.shape[1] > window.size + 1:
+        query, key = tf.unstack(query_key)
+        by_head = [tf.transpose(p, [0, 2, 1, 3]) for p in (query * scale, key, value)]
+        context = local_attention.attend(by_head, mask_logits, window, drop, recompute)
+        return tf.transpose(context, [0, 2, 1, 3])
 
     @tf.custom_gradient
     def forward(query_key, value):

@@ -32,6 +32,7 @@ def check_exportable(exported: ExportedModel, path: PathLike) -> None:
             "'albert-tf[onnx]'."
         ) from None
     check_output_file(path, "an ONNX model", _SIGNATURE)
+    exported.config.require_full_attention("An ONNX file")
     if exported.precision != "float32":
         raise ValueError(
             "The numbers of an ONNX file are float32; a runtime may compute in another "

@@ -80,6 +80,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "use_ema",
         "run_source",
         "resize_vocabulary",
+        "resize_positions",
+        "position_method",
         "old_vocabulary",
     ),
     "Output": (
@@ -236,6 +238,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tokens",
         "threads",
         "peers",
+        "attention_window",
         "clients",
         "requests",
         "load",

@@ -126,6 +126,47 @@ def test_a_vocabulary_does_not_shrink(size, released, tmp_path):
         convert(released[0], tmp_path / "there", "own", vocab_size=size)
 
 
+@pytest.mark.parametrize("method", ["tiled", "interpolated"])
+def test_positions_grow(method, released, tmp_path):
+    folder, weights = released
+    name = "bert/embeddings/position_embeddings"
+    old = weights[name]
+    count = len(old)
+    size = 2 * count + 3
+    changes = {"positions": size, "position_method": method}
+    convert(folder, tmp_path / "long", "own", **changes)
+    long = formats.read_weights(tmp_path / "long")
+    assert long.config == tiny.tiny_config(max_position_embeddings=size)
+    new = long.weights[name]
+    assert new.shape == (size, old.shape[1]) and new.dtype == old.dtype
+    if method == "tiled":
+        assert np.array_equal(new[:count], old) and np.array_equal(new[count], old[0])
+        assert np.array_equal(new[2 * count :], old[:3])
+    else:
+        assert np.array_equal(new[[0, -1]], old[[0, -1]])
+        # Twice as many steps and two more: place 2 is a little below the old place 1.
+        step = (count - 1) / (size - 1)
+        np.testing.assert_allclose(
+            new[1], old[0] + step * (old[1] - old[0]), rtol=1e-4, atol=1e-6
+        )
+    rest = {n: v for n, v in weights.items() if n != name}
+    assert_same_weights(rest, {n: long.weights[n] for n in rest})
+    with pytest.raises(
+        ValueError, match=f"Received {count}, and the model has {count}"
+    ):
+        convert(folder, tmp_path / "there", "own", positions=count)
+
+
+@pytest.mark.parametrize("target", ["tensorflow1", "hugging_face", "model_garden"])
+def test_formats_without_a_window_get_no_model_that_has_one(target, tmp_path):
+    config, weights = random_model(attention_window=4)
+    folder = write_model(tmp_path / "local", weights, config)
+    with pytest.raises(ValueError, match=f"{target} has no attention_window.*of 4"):
+        convert(folder, tmp_path / "there", target)
+    convert(folder, tmp_path / "own", "own")
+    assert formats.read_weights(tmp_path / "own").config == config
+
+
 def test_groups_are_repeated_until_both_kinds_have_as_many():
     config, weights = random_model(
         num_hidden_layers=6, attention_groups=2, ffn_groups=3

@@ -54,7 +54,7 @@ def flag_types(script, monkeypatch, tmp_path):
             found.pop(name, None)
 
     monkeypatch.setattr(app, "run", record)
-    kinds = ("data", "input", "train", "classifier", "serving")
+    kinds = ("data", "input", "train", "classifier", "serving", "attention")
     for kind in kinds if script == "benchmark.py" else ("",):
         run_script(script, *[kind] * bool(kind), cwd=tmp_path)
     assert "output_dir" in found or found
