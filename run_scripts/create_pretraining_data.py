@@ -17,6 +17,7 @@ from data_prep.pretraining.estimate import estimate, estimate_table
 from data_prep.pretraining.job import PretrainingDataJob, make_pretraining_data
 from data_prep.pretraining.output_files import (
     expand_outputs,
+    label_warning,
     report_table,
     unknown_warning,
 )
@@ -50,8 +51,9 @@ def main() -> None:
     else:
         report = make_pretraining_data(job)
         print(report_table(report))
-    if warning := unknown_warning(report):
-        logging.warning("%s", warning)
+    for warning in (unknown_warning(report), label_warning(report)):
+        if warning:
+            logging.warning("%s", warning)
 
 
 if __name__ == "__main__":

@@ -218,8 +218,18 @@ def test_records_are_made_of_the_same_bytes(work, done):
     found = evidence.records(work / "out")
     assert found.keys() == expected.keys()
     for name, record in expected.items():
-        assert_includes(found[name]["sidecar"], record["sidecar"], name)
-        assert found[name]["sha256"] == record["sha256"], name
+        sidecar = dict(record["sidecar"])
+        # The digest of a text is also of the places where its sentences were cut.
+        sidecar.pop("text_sha256", None)
+        if sidecar.get("pair_objective") in ("sop", "none"):
+            # Since then chunks are split between whole sentences, and two parts of one
+            # have no label and stay in order. The rows are as long as before.
+            counts = ("rows", "row_pieces", "padding_pieces")
+            sidecar["statistics"] = {key: sidecar["statistics"][key] for key in counts}
+            sidecar.pop("bytes", None)
+        else:
+            assert found[name]["sha256"] == record["sha256"], name
+        assert_includes(found[name]["sidecar"], sidecar, name)
 
 
 @pytest.mark.parametrize("name", commands.PREDICTED)

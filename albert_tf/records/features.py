@@ -99,7 +99,8 @@ def pretraining_features(
         rows have one pair each and are not packed.
     Returns:
       `masked_lm_weights` is 1.0 for a prediction, 0.0 for padding;
-      `next_sentence_labels` is 0 for segments in order, 1 for swapped ones;
+      `next_sentence_labels` is 0 for segments in order, 1 for swapped ones, -1 for two
+      parts of a sentence, whose order is not asked;
       `token_boundary` is 1 where a token starts a word. Packed rows also have
       `document_ids`, 1 for the first pair's tokens and so on, 0 for padding;
       `next_sentence_positions`, the place of each pair's [CLS]; and
@@ -137,7 +138,8 @@ def compact_features() -> Features:
     `tokens` has the ids of both segments in the order of the text, little-endian, of
     `token_bytes` each; `word_starts` a bit for each of them, the lowest bit of a byte
     first; `segment_split` the number of tokens of the first segment.
-    `next_sentence_labels` is 1 if the second segment is of another document (`nsp`).
+    `next_sentence_labels` is 1 if the second segment is of another document (`nsp`), -1
+    for two parts of a sentence (`sop`), whose order is not asked, and stays.
     """
     return {
         "tokens": Feature((), "string"),

@@ -51,7 +51,7 @@ def masked_rows(
     layout = draws_layout(rows_format.max_seq_length, masking)
     swapped = tf.zeros_like(text.length, tf.bool)
     if rows_format.pair_objective == "sop":
-        swapped = draws[:, layout.order] < 0.5
+        swapped = (draws[:, layout.order] < 0.5) & (text.label >= 0)
     packed = pack_text(text, rows_format, swapped)
     wanted = tf.round(tf.cast(packed.last + 1, tf.float64) * rates)
     most = masking.max_predictions_per_seq

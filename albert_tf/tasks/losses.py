@@ -112,22 +112,26 @@ def sentence_order(outputs: Tensors, batch: Tensors) -> tf.Tensor:
 
     Args:
       outputs: `sentence_order_logits` float32 [B, 2]; of packed rows [B, K, 2].
-      batch: `sentence_order_label` int32 [B], 0 in order, 1 swapped; of packed rows
-        [B, K].
+      batch: `sentence_order_label` int32 [B], 0 in order, 1 swapped, -1 without a
+        label; of packed rows [B, K].
     Returns:
       float32 [B]; of packed rows [B, K].
     """
     return tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=batch["sentence_order_label"], logits=outputs["sentence_order_logits"]
+        labels=tf.maximum(batch["sentence_order_label"], 0),
+        logits=outputs["sentence_order_logits"],
     )
 
 
 def sentence_order_weights(batch: Tensors) -> tf.Tensor:
-    """Weights of pairs, as `row_weights`: float32 [B], or [B, K] of packed rows."""
+    """Weights of pairs, float32 [B], or [B, K] of packed rows: `row_weights`, and 0 for
+    pairs without a label."""
     rows = row_weights(batch)
+    labelled = tf.cast(batch["sentence_order_label"] >= 0, tf.float32)
     if "sentence_order_weights" not in batch:
-        return rows
-    return tf.cast(batch["sentence_order_weights"], tf.float32) * rows[:, tf.newaxis]
+        return rows * labelled
+    weights = tf.cast(batch["sentence_order_weights"], tf.float32) * labelled
+    return weights * rows[:, tf.newaxis]
 
 
 def classification(outputs: Tensors, batch: Tensors) -> tf.Tensor:

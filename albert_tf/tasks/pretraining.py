@@ -13,7 +13,7 @@ from albert_tf.tasks.base import Task, WeightedMean
 
 def _read_batch(features: Mapping[str, Any]) -> dict[str, Any]:
     batch = dict(features)
-    # Records use the original's name; 0 in order, 1 swapped.
+    # Records use the original's name; 0 in order, 1 swapped, -1 without a label.
     labels = batch.pop("next_sentence_labels")
     if "document_ids" in batch:
         batch["sentence_order_label"] = labels

@@ -85,6 +85,8 @@ class Encoder:
             **asdict(self.config),
             **self.tokenizer.metadata(),
             "max_sentence_pieces": self.max_sentence_tokens,
+            # Of the segments' files, which say where sentences were cut.
+            "format": 2,
         }
 
 

@@ -37,15 +37,18 @@ class TokenizedCorpus:
       ids: uint16 or int32 [N]; in [0, V) with a vocabulary of V tokens, or in [0, 2V)
         if a segmenter finds words (segmenter.py).
       sentence_offsets: int64 [sentences + 1], the start of each sentence in `ids`, then
-        N. No sentence is empty or longer than the text of a row.
+        N. No sentence is empty or longer than the text of a row: longer ones are cut.
       document_offsets: int64 [documents + 1], index of each document's first sentence,
         then the number of sentences. The first document of a segment may continue one
         of the segment before.
+      is_cut: bool [sentences + 1], True where the offset is inside a sentence that was
+        cut.
     """
 
     ids: np.ndarray
     sentence_offsets: np.ndarray
     document_offsets: np.ndarray
+    is_cut: np.ndarray
 
     def block(self, first: int, end: int) -> "TokenizedCorpus":
         """Returns a range of sentences as a corpus with int32 ids."""
@@ -55,12 +58,14 @@ class TokenizedCorpus:
             ids=self.ids[offsets[0] : offsets[-1]].astype(np.int32),
             sentence_offsets=offsets - offsets[0],
             document_offsets=documents - first,
+            is_cut=self.is_cut[first : end + 1],
         )
 
     def to_bytes(self) -> bytes:
         """Returns the arrays as bytes, ids last so that offsets can be read alone."""
         file = io.BytesIO()
-        for array in (self.sentence_offsets, self.document_offsets, self.ids):
+        offsets = self.sentence_offsets, self.document_offsets
+        for array in (*offsets, self.is_cut, self.ids):
             np.save(file, array)
         return file.getvalue()
 
@@ -70,8 +75,8 @@ def load_corpus(path: PathLike) -> TokenizedCorpus:
     place = as_path(path)
     is_remote = isinstance(place, UPath)
     with io.BytesIO(place.read_bytes()) if is_remote else place.open("rb") as file:
-        sentences, documents, ids = (np.load(file) for _ in range(3))
-    return TokenizedCorpus(ids, sentences, documents)
+        sentences, documents, is_cut, ids = (np.load(file) for _ in range(4))
+    return TokenizedCorpus(ids, sentences, documents, is_cut)
 
 
 def load_offsets(path: PathLike) -> tuple[np.ndarray, np.ndarray]:
@@ -218,6 +223,7 @@ class _SegmentBuilder:
         self._continues = False
         self._ids: list[np.ndarray] = []
         self._lengths: list[int] = []
+        self._is_cut: list[bool] = []
         self._documents: list[int] = []
 
     def add(self, batch: list[Sentence]) -> None:
@@ -236,12 +242,13 @@ class _SegmentBuilder:
                 continue
             self._note_document((sentence.file, sentence.line))
             statistics.sentences += 1
-            if len(sentence_ids) <= self._limit:
-                self._lengths.append(len(sentence_ids))
-            else:
+            lengths = [len(sentence_ids)]
+            if len(sentence_ids) > self._limit:
                 statistics.skipped[LONG_SENTENCE] += 1
                 starts = self._tokenizer.word_start_table[sentence_ids]
-                self._lengths.extend(_cut_lengths(starts, self._limit))
+                lengths = _cut_lengths(starts, self._limit)
+            self._lengths.extend(lengths)
+            self._is_cut.extend(number > 0 for number in range(len(lengths)))
 
     def _note_document(self, document: tuple[str, int]) -> None:
         is_new = document != self._document
@@ -257,6 +264,7 @@ class _SegmentBuilder:
             ids=np.concatenate(self._ids),
             sentence_offsets=np.concatenate([[0], np.cumsum(self._lengths)]),
             document_offsets=np.array([*self._documents, len(self._lengths)]),
+            is_cut=np.array([*self._is_cut, False]),
         )
         segment = Segment(corpus, self._continues)
         self._begin()

@@ -16,9 +16,13 @@ from albert_tf.records.features import (
 from albert_tf.records.masking_config import MaskingConfig
 from albert_tf.text import packing
 
-# The pair objectives (Table 5 of the paper), and the meanings of labels 0 and 1.
+# The pair objectives (Table 5 of the paper), and the meanings of labels 0 and 1. The
+# label of a pair that has none, and counts in no loss of the objective, is NO_LABEL;
+# WITHOUT_LABEL is its meaning.
+NO_LABEL, WITHOUT_LABEL = -1, "inside a sentence, no order label"
 PAIR_OBJECTIVES = {
-    # Consecutive text, swapped in half of the rows, as in ALBERT.
+    # Consecutive text, swapped in half of the rows, as in ALBERT. Two parts of one
+    # sentence have no label: a full stop at the end of one part tells their order.
     "sop": ("in order", "swapped"),
     # Half of the second segments are text of another document, as in BERT.
     "nsp": ("next", "random"),

@@ -11,7 +11,11 @@ from albert_tf.records.features import is_compact, stated_pretraining_features
 from albert_tf.records.sidecar import check_features, read_metadata
 from albert_tf.text.packed_rows import split_rows
 from albert_tf.text.tokenizer import AlbertTokenizer
-from data_prep.pretraining.config import PAIR_OBJECTIVES
+from data_prep.pretraining.config import (
+    NO_LABEL,
+    PAIR_OBJECTIVES,
+    WITHOUT_LABEL,
+)
 
 _ROWS_AT_ONCE = 256
 _COLUMNS = 88
@@ -80,6 +84,8 @@ def describe_row(
 
 
 def _label_text(label: int, metadata: Mapping[str, Any]) -> str:
+    if label == NO_LABEL:
+        return f"{label} ({WITHOUT_LABEL})"
     meanings = PAIR_OBJECTIVES.get(metadata.get("pair_objective", "sop"), ())
     return f"{label} ({meanings[label] if 0 <= label < len(meanings) else 'unknown'})"
 
@@ -104,8 +110,8 @@ def _describe_compact(
     )
     tokens, split = [name(token) for token in ids.tolist()], int(row["segment_split"])
     label = "order drawn by training"
-    if metadata.get("pair_objective") != "sop":
-        stored = int(row["next_sentence_labels"].item())
+    stored = int(row["next_sentence_labels"].item())
+    if metadata.get("pair_objective") != "sop" or stored == NO_LABEL:
         label = f"label {_label_text(stored, metadata)}"
     head = f"{len(ids)} tokens of {int(starts.sum())} words, no masks, {label}"
     first, second = np.split(np.arange(len(ids)), [split])
@@ -218,8 +224,8 @@ def _checks(
         _any(~used & ((positions != 0) | (labels != 0))),
     )
     yield (
-        "the label is not 0 or 1",
-        _any(~np.isin(rows["next_sentence_labels"], (0, 1))),
+        "the label is not 0, 1 or -1",
+        _any(~np.isin(rows["next_sentence_labels"], (0, 1, NO_LABEL))),
     )
 
 
@@ -317,6 +323,10 @@ def _document_checks(rows: Rows) -> Iterator[tuple[str, np.ndarray]]:
     )
 
 
+# Labels that compact rows may have; those of sop are drawn when rows are read.
+_COMPACT_LABELS = {"sop": (0, NO_LABEL), "nsp": (0, 1), "none": (0,)}
+
+
 def _compact_checks(
     rows: Rows, rows_format: CompactFormat
 ) -> Iterator[tuple[str, np.ndarray]]:
@@ -346,7 +356,7 @@ def _compact_checks(
             ]
         ),
     )
-    labels = (0, 1) if rows_format.pair_objective == "nsp" else (0,)
+    labels = _COMPACT_LABELS[rows_format.pair_objective]
     yield (
         f"the label is not {' or '.join(map(str, labels))}",
         _any(~np.isin(rows["next_sentence_labels"], labels)),

@@ -13,6 +13,7 @@ from albert_tf.records.writer import check_output
 from albert_tf.storage import as_path
 from data_prep.corpus.files import absolute, make_writable_folder, map_files
 from data_prep.corpus.statistics import Statistics
+from data_prep.pretraining.config import WITHOUT_LABEL
 
 # A larger share of unknown tokens means that vocabulary and text do not fit.
 MAX_UNKNOWN_SHARE = 0.02
@@ -253,6 +254,18 @@ def table_line(name: str, value: Any) -> str:
     else:
         text = f"{value:,}"
     return f"{name.replace('_', ' '):<32}{text}"
+
+
+def label_warning(report: Mapping[str, Any]) -> str:
+    """Returns a warning if most pairs have no order label; else an empty text."""
+    without = report.get("pair_labels", {}).get(WITHOUT_LABEL, 0)
+    if without <= report["rows"] / 2:
+        return ""
+    return (
+        f"{without:,} of {report['rows']:,} rows are of one sentence, or of a part of "
+        "one, so that they have no order to learn: check --input_format (lines: a "
+        "sentence a line, raw: running text), or raise --max_seq_length."
+    )
 
 
 def unknown_warning(report: Mapping[str, Any]) -> str:

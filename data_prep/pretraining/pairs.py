@@ -3,6 +3,7 @@
 `config.PAIR_OBJECTIVES` describes the pairs and labels of each.
 """
 
+import dataclasses
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import numpy as np
 from albert_tf.text import packing
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import TokenizedCorpus, TokenizedText
-from data_prep.pretraining.config import PretrainingDataConfig
+from data_prep.pretraining.config import NO_LABEL, PretrainingDataConfig
 
 # A reason that `choose_pairs` counts, as a report prints it.
 ONE_WORD = "chunks of one word"
@@ -52,7 +53,7 @@ class SegmentPairs:
     Attributes:
       ids: int32 [N], the text.
       ranges_a, ranges_b: int64 [R, 2], half-open ranges of tokens in `ids`.
-      labels: int64 [R], see PAIR_OBJECTIVES.
+      labels: int64 [R], see PAIR_OBJECTIVES; NO_LABEL for none.
     """
 
     ids: np.ndarray
@@ -61,11 +62,11 @@ class SegmentPairs:
     labels: np.ndarray
 
     def in_order(self) -> "SegmentPairs":
-        """Returns the pairs with swapped segments put back and all labels 0."""
+        """Returns the pairs with swapped segments put back, and labels 0 for 1."""
         swapped = self.labels[:, None] == 1
         ranges_a = np.where(swapped, self.ranges_b, self.ranges_a)
         ranges_b = np.where(swapped, self.ranges_a, self.ranges_b)
-        labels = np.zeros_like(self.labels)
+        labels = np.minimum(self.labels, 0)
         return SegmentPairs(self.ids, ranges_a, ranges_b, labels)
 
 
@@ -89,6 +90,7 @@ def choose_pairs(
         pairs = choose_segment_pairs(block, chunks, word_starts, rng, statistics)
     if config.pair_objective == "none":
         pairs = pairs.in_order()
+        pairs = dataclasses.replace(pairs, labels=np.zeros_like(pairs.labels))
     return _truncate(pairs, config.max_text_tokens, rng, statistics)
 
 
@@ -135,8 +137,10 @@ def choose_segment_pairs(
 ) -> SegmentPairs:
     """Splits each chunk in two and swaps the two in half of the cases.
 
-    The split is at a random sentence; in a chunk of one sentence, at a random word. A
-    chunk of one word is skipped and counted.
+    The split is where a random sentence begins. A chunk of one sentence is split at a
+    random word. Such a chunk, and one that begins or ends inside a sentence which was
+    cut, stays in order and has no label: how its segments begin and end would tell it.
+    A chunk of one word is skipped and counted.
 
     Args:
       block: the text, N tokens.
@@ -154,7 +158,9 @@ def choose_segment_pairs(
     words = np.flatnonzero(starts)
     first_word = np.searchsorted(words, begin, side="right")
     inner_words = np.searchsorted(words, end, side="left") - first_word
-    inner_sentences = last - first - 1
+    whole = np.flatnonzero(~block.is_cut)
+    first_whole = np.searchsorted(whole, first, side="right")
+    inner_sentences = np.searchsorted(whole, last, side="left") - first_whole
     one_sentence = inner_sentences == 0
 
     places = np.where(one_sentence, inner_words, inner_sentences)
@@ -163,16 +169,19 @@ def choose_segment_pairs(
     split = np.where(
         one_sentence,
         words.take(first_word + place, mode="clip"),
-        block.sentence_offsets.take(first + 1 + place, mode="clip"),
+        block.sentence_offsets[whole.take(first_whole + place, mode="clip")],
     )
-    # Exactly half of a block, so that labels are even in small data too.
-    swapped = rng.permutation(len(chunks)) % 2 == rng.integers(2)
+    has_label = ~(one_sentence | block.is_cut[first] | block.is_cut[last])
+    # Exactly half of the pairs, so that labels are even in small data too.
+    swapped = np.zeros(len(chunks), bool)
+    order = rng.permutation(len(chunks))[has_label]
+    swapped[has_label] = order.argsort().argsort() % 2 == rng.integers(2)
 
     usable = places > 0
     statistics.skipped[ONE_WORD] += int(np.sum(~usable))
     in_order = np.stack([begin, split, split, end], axis=1).reshape(-1, 2, 2)
     pairs = np.where(swapped[:, None, None], in_order[:, ::-1], in_order)[usable]
-    labels = swapped[usable].astype(np.int64)
+    labels = np.where(has_label, swapped, NO_LABEL)[usable]
     return SegmentPairs(block.ids, pairs[:, 0], pairs[:, 1], labels)
 
 

@@ -10,14 +10,14 @@ Each block and duplicate has its own random generator, so its rows depend on the
 the configuration and the seed, never on other rows, the machine or the order of work.
 All rows of a block are made together on numpy arrays of ids.
 
-Differences from the original ALBERT: a chunk of one sentence is split in two at a word
-instead of being paired with another document's text, so segments are always consecutive
-text (paper, section 3.1); one row in ten is short (section 4.1), not every row of one
-document in ten; and a sentence too long for a row is cut, not truncated.
+Differences from the original ALBERT: a chunk of one sentence is split in two at a word,
+without an order label, instead of being paired with another document's text, so
+segments are always consecutive text (paper, section 3.1); one row in ten is short
+(section 4.1), not every row of one document in ten; and a sentence too long for a row
+is cut, not truncated.
 """
 
 import itertools
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -28,7 +28,12 @@ from albert_tf.text.packed_rows import assign_rows, join_rows
 from data_prep.corpus.segmenter import RowTokenizer
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import TokenizedCorpus
-from data_prep.pretraining.config import PAIR_OBJECTIVES, PretrainingDataConfig
+from data_prep.pretraining.config import (
+    NO_LABEL,
+    PAIR_OBJECTIVES,
+    WITHOUT_LABEL,
+    PretrainingDataConfig,
+)
 from data_prep.pretraining.masking import (
     REPLACEMENTS,
     MaskedRows,
@@ -84,8 +89,8 @@ def make_rows(
         rng=rng,
         pairs=(input_ids == tokenizer.cls_id).sum(axis=1),
     )
-    labels = PAIR_OBJECTIVES[config.pair_objective]
-    _count_rows(statistics, is_real, labels, pairs.labels, masked)
+    _count_rows(statistics, is_real, masked)
+    _count_labels(statistics, config.pair_objective, pairs.labels)
     return {
         **packed,
         "input_ids": masked.input_ids,
@@ -144,12 +149,12 @@ def _compact_rows(
     statistics: Statistics,
 ) -> dict[str, np.ndarray | Strings]:
     """Returns pairs as rows without masks; reading draws the order of those of sop."""
-    labels = PAIR_OBJECTIVES[config.pair_objective]
     if config.pair_objective == "sop":
         pairs = pairs.in_order()
+        without = int(np.sum(pairs.labels == NO_LABEL))
+        statistics.pair_labels.update({WITHOUT_LABEL: without} if without else {})
     else:
-        counts = np.bincount(pairs.labels, minlength=2).tolist()
-        statistics.pair_labels.update(dict(zip(labels, counts, strict=True)))
+        _count_labels(statistics, config.pair_objective, pairs.labels)
     size = tokenizer.vocab_size
     columns = pack_compact(
         # A stored id of a segmenter also tells whether it starts a word.
@@ -169,20 +174,28 @@ def _compact_rows(
     return {**columns, "next_sentence_labels": pairs.labels[:, None]}
 
 
+def _count_labels(
+    statistics: Statistics, pair_objective: str, labels: np.ndarray
+) -> None:
+    """Adds the counts of a block's pairs, by their label, to `statistics`."""
+    named = PAIR_OBJECTIVES[pair_objective]
+    counts = np.bincount(labels[labels != NO_LABEL], minlength=2).tolist()
+    statistics.pair_labels.update(dict(zip(named, counts, strict=True)))
+    if without := int(np.sum(labels == NO_LABEL)):
+        statistics.pair_labels[WITHOUT_LABEL] += without
+
+
 def _count_rows(
     statistics: Statistics,
     is_real: np.ndarray,
-    names: Sequence[str],
-    labels: np.ndarray,
     masked: MaskedRows,
 ) -> None:
-    """Adds the counts of a block's rows to `statistics`; `names` are of labels 0, 1."""
+    """Adds the counts of a block's rows to `statistics`."""
     real = int(is_real.sum())
     statistics.rows += len(is_real)
     statistics.row_pieces += real
     statistics.padding_pieces += is_real.size - real
     for counter, kinds, counts in (
-        (statistics.pair_labels, names, np.bincount(labels, minlength=2)),
         (statistics.ngrams_drawn, itertools.count(1), masked.ngrams_drawn),
         (statistics.ngrams_placed, itertools.count(1), masked.ngrams_placed),
         (statistics.replacements, REPLACEMENTS, masked.replacements),

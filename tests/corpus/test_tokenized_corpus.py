@@ -85,7 +85,10 @@ def test_a_saved_corpus_is_read_back(vocab_size, tmp_path, documents):
     text = tokenize(documents[:9])
     dtype = np.uint16 if vocab_size < 1 << 16 else np.int32
     saved = TokenizedCorpus(
-        text.ids.astype(dtype), text.sentence_offsets, text.document_offsets
+        text.ids.astype(dtype),
+        text.sentence_offsets,
+        text.document_offsets,
+        np.arange(len(text.sentence_offsets)) % 3 == 1,
     )
     path = tmp_path / "text.npy"
     path.write_bytes(saved.to_bytes())
@@ -93,6 +96,8 @@ def test_a_saved_corpus_is_read_back(vocab_size, tmp_path, documents):
     assert read.ids.dtype == dtype and np.array_equal(read.ids, text.ids)
     assert np.array_equal(read.sentence_offsets, text.sentence_offsets)
     assert np.array_equal(read.document_offsets, text.document_offsets)
+    assert np.array_equal(read.is_cut, saved.is_cut)
+    assert np.array_equal(read.block(3, 7).is_cut, saved.is_cut[3:8])
     offsets = load_offsets(str(path))
     assert np.array_equal(offsets[0], text.sentence_offsets)
     assert np.array_equal(offsets[1], text.document_offsets)

@@ -49,12 +49,17 @@ def test_rows_have_the_text_of_static_rows(objective, documents, tmp_path):
         rows = {name: value[None] for name, value in row.items()}
         ((first, second),) = segments_of(rows)
         if objective == "sop":
-            first, second = (second, first) if label else (first, second)
-            label = 0
+            first, second = (second, first) if label == 1 else (first, second)
+            label = min(label, 0)
         expected[first, second, label] += 1
     assert Counter(stored_segments(path)) == expected
     assert report["rows"] == sum(expected.values()) > 250
-    assert bool(report["pair_labels"]) == (objective != "sop")
+    without = {"inside a sentence, no order label"}
+    if objective == "sop":
+        assert set(report["pair_labels"]) == without
+        assert 0 < report["pair_labels"].popitem()[1] < report["rows"] / 2
+    else:
+        assert not set(report["pair_labels"]) & without
 
 
 def test_padding_and_tokens_are_counted_as_in_static_rows(documents):

@@ -193,7 +193,7 @@ def test_rows_are_like_those_of_one_block(documents, tmp_path):
 
 
 def labels(rows):
-    return np.bincount(rows["next_sentence_labels"][:, 0], minlength=2)
+    return np.bincount(1 + rows["next_sentence_labels"][:, 0], minlength=3)
 
 
 def lengths(rows):

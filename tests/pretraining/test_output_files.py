@@ -4,6 +4,7 @@ import pytest
 
 from data_prep.pretraining.output_files import (
     expand_outputs,
+    label_warning,
     report_table,
     unknown_warning,
 )
@@ -71,5 +72,9 @@ def test_a_report_is_a_line_a_number():
 
 
 def test_many_unknown_tokens_are_worth_a_warning():
+    labels = {"in order": 2, "swapped": 2, "inside a sentence, no order label": 4}
+    assert label_warning({"rows": 8, "pair_labels": labels}) == ""
+    labels["inside a sentence, no order label"] = 5
+    assert "5 of 9 rows" in label_warning({"rows": 9, "pair_labels": labels})
     assert unknown_warning({"unknown_share": 0.02}) == ""
     assert "5.1% of the tokens" in unknown_warning({"unknown_share": 0.0512})

@@ -7,6 +7,7 @@ import pytest
 
 from data_prep.corpus.statistics import Statistics
 from data_prep.corpus.tokenized_corpus import TokenizedCorpus
+from data_prep.pretraining.config import NO_LABEL
 from data_prep.pretraining.pairs import (
     ONE_WORD,
     choose_chunks,
@@ -35,6 +36,7 @@ def test_one_chunk_in_ten_is_short():
         ids=np.full(2_000_000, 40, np.int32),
         sentence_offsets=np.arange(2_000_001),
         document_offsets=np.array([0, 2_000_000]),
+        is_cut=np.zeros(2_000_001, bool),
     )
     chunks = choose_chunks(text, CONFIG, np.random.default_rng(5))
     lengths = np.diff(chunks)[:-1, 0]
@@ -66,6 +68,25 @@ def test_segments_are_consecutive_and_within_one_document(documents):
     sentence_starts = set(text.sentence_offsets.tolist())
     assert gaps and all(begin in sentence_starts for begin in begins.tolist())
     assert sum(gap.sum() for gap in gaps) == len(chunks) - len(pairs.labels)
+
+
+def test_labelled_pairs_are_of_whole_sentences():
+    # Sentences of 3 to 150 tokens; rows have 64, so that many are cut.
+    rng = np.random.default_rng(8)
+    text = tokenize(make_documents(200, rng, sentences=(1, 9), words=(1, 30)), 64)
+    assert 0.05 < text.is_cut.mean() < 0.9
+    chunks = choose_chunks(text, CONFIG, rng)
+    starts = TOKENIZER.word_start_table[text.ids]
+    pairs = choose_segment_pairs(text, chunks, starts, rng, Statistics())
+    whole = set(text.sentence_offsets[~text.is_cut].tolist())
+    for label, a, b in zip(pairs.labels, pairs.ranges_a, pairs.ranges_b, strict=True):
+        inside = not {*a.tolist(), *b.tolist()} <= whole
+        assert (label == NO_LABEL) == inside
+        first, second = (b, a) if label == 1 else (a, b)
+        assert first[1] == second[0], "consecutive, in order without a label"
+    labelled = pairs.labels != NO_LABEL
+    assert 0.2 < labelled.mean() < 0.9
+    assert abs(np.sum(pairs.labels == 1) - labelled.sum() / 2) <= 1
 
 
 class FixedText:

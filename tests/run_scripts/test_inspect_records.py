@@ -56,4 +56,4 @@ def test_a_broken_row_is_named_and_ends_with_exit_code_1(vocabulary, tmp_path):
     path = tmp_path / "rows.tfrecord"
     write_rows(path, vocabulary, change)
     done = run_script("inspect_records.py", path, "--rows=0", cwd=tmp_path)
-    assert_one_line(done, 1, "1 rows break", "first row 2: the label is not 0 or 1")
+    assert_one_line(done, 1, "1 rows break", "first row 2: the label is not 0, 1 or -1")
