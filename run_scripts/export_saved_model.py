@@ -44,10 +44,12 @@ def define_flags() -> None:
     flags.DEFINE_multi_enum(
         "signatures",
         [],
-        ["embeddings", "fill_mask"],
+        ["embeddings", "fill_mask", "hub"],
         "Signatures to add to the task's: `embeddings` gives the encoder's outputs of "
         "ids, and with `text` there is `embeddings_text`, of texts; `fill_mask` gives "
-        "a pretrained model's likeliest tokens for each [MASK] of texts.",
+        "a pretrained model's likeliest tokens for each [MASK] of texts; `hub` adds "
+        "those of the original's hub modules, `tokens`, `sop`, `mlm` and "
+        "`tokenization_info`, of a pretrained model.",
     )
     common_flags.define_top_k_flag()
     common_flags.define_use_ema_flag()
@@ -104,6 +106,7 @@ def main() -> None:
         FLAGS.threshold_to_export,
         embeddings="embeddings" in FLAGS.signatures,
         fill_mask=FLAGS.top_k if "fill_mask" in FLAGS.signatures else 0,
+        hub="hub" in FLAGS.signatures,
         use_ema=FLAGS.use_ema,
     )
     if FLAGS.tflite:

@@ -94,6 +94,11 @@ def _plan(row: "Row") -> "Plan":
             "Name records to pretrain on, --input_file, or the row's pretrained model, "
             "--init_checkpoint."
         )
+    if FLAGS.init_checkpoint and (FLAGS.input_file or FLAGS.eval_input_file):
+        raise flags.Error(
+            "--init_checkpoint is the row's pretrained model, so that no records are "
+            "read: leave it or --input_file and --eval_input_file out."
+        )
     if not (FLAGS.data_dir or FLAGS.small or FLAGS.dry_run):
         raise flags.Error("Name the folder with SQuAD, RACE and GLUE: --data_dir.")
     check_local(FLAGS.output_dir)

@@ -24,6 +24,7 @@ PAPER_SHAPES = {
 # Layers, width, heads, feed-forward width, activation, and initial deviation.
 CHINESE_SHAPES = {
     "tiny": (4, 312, 12, 1248, "gelu", 0.02),
+    "small": (6, 384, 12, 1536, "gelu", 0.02),
     "base": (12, 768, 12, 3072, "relu", 0.02),
     "large": (24, 1024, 16, 4096, "relu", 0.02),
     "xlarge": (24, 2048, 16, 8192, "relu", 0.014),

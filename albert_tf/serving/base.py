@@ -45,6 +45,7 @@ class SavedModule(tf.Module):
       weights: released name -> variable.
       graph_tokenizer: tokenizer of the signature `text`; None: there is none.
       served: name -> signature.
+      vocabulary: the vocabulary's file, if a signature names it; None: none does.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class SavedModule(tf.Module):
         self.weights = dict(weights)
         self.graph_tokenizer = graph_tokenizer
         self.served = dict(served)
+        self.vocabulary: tf.saved_model.Asset | None = None
 
 
 class ServedModel(abc.ABC):

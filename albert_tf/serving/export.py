@@ -23,6 +23,7 @@ from albert_tf.file_kinds import check_replaceable, check_suffix
 from albert_tf.files import make_folder, write_json
 from albert_tf.folders import is_whole, whole_folder
 from albert_tf.locks import exclusive
+from albert_tf.model.precision import precision_policy
 from albert_tf.serving.base import SavedModule
 from albert_tf.serving.create import (
     EMBEDDINGS,
@@ -32,8 +33,9 @@ from albert_tf.serving.create import (
     embedding_signatures,
     load_model,
 )
+from albert_tf.serving.hub import HubModel
 from albert_tf.serving.server_files import write_server_files
-from albert_tf.storage import AnyPath, PathLike, as_path
+from albert_tf.storage import AnyPath, PathLike, as_path, local_copy
 from albert_tf.task_config import Classification, Squad, TaskConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -56,6 +58,8 @@ class ExportedModel:
       embeddings: whether there are signatures of embeddings beside the task's.
       fill_mask: tokens for each mask that the signature `fill_mask` lists; 0: there is
         no such signature.
+      hub: whether there are the signatures of a hub module.
+      vocabulary: the vocabulary's file, which they name; None: there is none.
       use_ema: whether to take averaged weights; None: if there are any.
       stored: the weights, if they are read already; see `read`.
     """
@@ -69,6 +73,8 @@ class ExportedModel:
     precision: str = "float32"
     embeddings: bool = False
     fill_mask: int = 0
+    hub: bool = False
+    vocabulary: AnyPath | None = None
     use_ema: bool | None = None
     stored: StoredWeights | None = dataclasses.field(default=None, repr=False)
 
@@ -93,6 +99,7 @@ def from_model_dir(
     threshold: float | None = None,
     embeddings: bool = False,
     fill_mask: int = 0,
+    hub: bool = False,
     use_ema: bool | None = None,
 ) -> ExportedModel:
     """Takes a model to export from its folder.
@@ -106,6 +113,7 @@ def from_model_dir(
         None: the stored one, if there is one.
       embeddings: whether there are signatures of embeddings beside the task's.
       fill_mask: as of `ExportedModel`.
+      hub: as of `ExportedModel`.
       use_ema: whether to take averaged weights; None: if there are any.
     Raises:
       FileNotFoundError: the folder has no configuration.
@@ -132,6 +140,8 @@ def from_model_dir(
         precision=precision,
         embeddings=embeddings,
         fill_mask=fill_mask,
+        hub=hub,
+        vocabulary=folder.vocabulary,
         use_ema=use_ema,
     )
 
@@ -200,13 +210,12 @@ def export_model(
         )
         module.served = {**module.served, **more}
     if exported.fill_mask:
-        head = _add_fill_mask(module, model, exported, stored)
-        report = dataclasses.replace(
-            report,
-            loaded=tuple(sorted((*report.loaded, *head))),
-            unused=tuple(name for name in report.unused if name not in head),
-        )
-    with _new_version(place, version) as (folder, partial):
+        report = _with_head(report, _add_fill_mask(module, model, exported, stored))
+    with contextlib.ExitStack() as stack:
+        if exported.hub:
+            head = _add_hub(module, model, exported, stored, stack)
+            report = _with_head(report, head)
+        folder, partial = stack.enter_context(_new_version(place, version))
         tf.saved_model.save(module, str(partial), dict(module.served))
         extra = partial / "assets.extra"
         extra.mkdir(exist_ok=True)
@@ -249,6 +258,51 @@ def _add_fill_mask(
     module.weights = {**module.weights, **head}
     module.served = {**module.served, FILL_MASK: served.signatures["text"]}
     return list(head)
+
+
+def _add_hub(
+    module: SavedModule,
+    model: tf.Module,
+    exported: ExportedModel,
+    stored: StoredWeights,
+    stack: contextlib.ExitStack,
+) -> list[str]:
+    """Adds the signatures of a hub module, and the weights of their heads.
+
+    Args:
+      module: what is saved.
+      model: the encoder's model.
+      exported: the model.
+      stored: its weights.
+      stack: keeps a copy of a vocabulary in a bucket.
+    Returns:
+      Names of these weights.
+    Raises:
+      ValueError: the model has no vocabulary, or lacks a head.
+    """
+    if exported.vocabulary is None:
+        raise ValueError(
+            "The signature tokenization_info names the vocabulary, and there is none "
+            f"next to {exported.checkpoint}: copy it there."
+        )
+    with precision_policy(exported.precision):
+        hub = HubModel(model.encoder, stored)
+    local = stack.enter_context(local_copy(exported.vocabulary))
+    module.vocabulary = tf.saved_model.Asset(str(local))
+    lower_case = bool(exported.tokenizer_settings.get("lower_case", True))
+    module.weights = {**module.weights, **hub.head_weights}
+    signatures = hub.signatures(module.vocabulary, lower_case)
+    module.served = {**module.served, **signatures}
+    return list(hub.head_weights)
+
+
+def _with_head(report: LoadReport, head: list[str]) -> LoadReport:
+    """A load report in which the weights of a head are used."""
+    return dataclasses.replace(
+        report,
+        loaded=tuple(sorted({*report.loaded, *head})),
+        unused=tuple(name for name in report.unused if name not in head),
+    )
 
 
 def _require_pooler(exported: ExportedModel, report: LoadReport) -> None:

@@ -16,8 +16,9 @@ RECIPES = sorted([*FOLDER.glob("table*.flags"), *FIGURES])
 # Tables of GLUE's tasks and of test sets.
 OTHER_SCORES = ("9", "10")
 PHASES = ROOT / "configs" / "recipes" / "bert_phases.flags"
+UNSHARING = sorted(FOLDER.glob("unsharing*.flags"))
 FINE_TUNING = sorted(
-    set((ROOT / "configs" / "recipes").glob("*.flags")).difference([*RECIPES, PHASES])
+    set(FOLDER.glob("*.flags")).difference([*RECIPES, *UNSHARING, PHASES])
 )
 # Table 14: learning rate, batch, ALBERT dropout, steps, warm-up.
 TABLE_14 = {
@@ -117,6 +118,27 @@ def test_the_phases_of_bert_are_nine_tenths_short():
     command = ["run_pretraining.py", f"--flagfile={PHASES}", "--input_file=no.file"]
     done = run_script(*command, "--output_dir=out", cwd=ROOT)
     assert_one_line(done, 1, "No record file matches 'no.file'")
+
+
+def test_unsharing_takes_as_many_steps_as_its_ends(tmp_path):
+    first, second = (read(path) for path in UNSHARING)
+    for path, (text, _) in zip(UNSHARING, (first, second), strict=True):
+        assert f"--flagfile=configs/recipes/{path.name} " in text
+        assert re.search(r"# Cost: .* parameters, .* operations: about .* days", text)
+    steps = [int(dict(flags)["num_train_steps"]) for _, flags in (first, second)]
+    for name in re.findall(r"table3\w+\.flags", first[0]):
+        assert int(dict(read(FOLDER / name)[1])["num_train_steps"]) == sum(steps)
+    assert ("unshare", "") in second[1]
+    assert "--init_checkpoint=models/unsharing_1_shared" in second[0]
+    shared, ends = (
+        config_of(UNSHARING[0]),
+        config_of(FOLDER / "table3_not_shared_e128.flags"),
+    )
+    assert shared.unshared().groups == ends.groups
+    for path in UNSHARING:
+        command = [f"--flagfile={path}", "--input_file=no.file", "--output_dir=out"]
+        done = run_script("run_pretraining.py", *command, cwd=ROOT)
+        assert done.returncode == 1 or "--unshare needs" in done.stderr, done.stderr
 
 
 def script_of(path):

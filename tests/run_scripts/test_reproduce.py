@@ -131,6 +131,7 @@ def test_some_tasks_of_table_9_start_from_mnli(tmp_path):
         (["figure2a_additional_data"], 1, "is no row with scores"),
         ([ROW], 2, "Name records to pretrain on, --input_file"),
         ([ROW, "--input_file=a"], 2, "--data_dir"),
+        ([ROW, "--input_file=a", "--init_checkpoint=b"], 2, "leave it or --input_file"),
         ([ROW, "--input_file=a", "--data_dir=."], 1, "RACE/train/middle"),
         ([ROW, "--input_file=a", "--data_dir=.", "--num_runs=0"], 2, "num_runs"),
         (["table9_1m", "--small"], 1, "CoLA, MRPC, QNLI, QQP, RTE, STS-B are not made"),
@@ -249,6 +250,14 @@ def test_a_whole_row_is_reproduced_after_a_kill(small):
     assert "cannot be compared with the paper's" in table[-1]
     # Of two sentiments the small model tells some apart.
     assert 40 <= content["here"]["SST-2"][0] <= 100
+
+
+def test_a_step_that_fails_is_named(tmp_path):
+    command = [ROW, "--small", "--input_file=no.file", "--output_dir=out"]
+    done = start_script("reproduce.py", *command, cwd=tmp_path)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1 and "No record file matches 'no.file'" in lines[0]
+    assert f"Pretraining of {ROW} failed with exit code 1" in lines[-1]
 
 
 def test_what_is_done_is_kept_and_other_flags_are_refused(small):
