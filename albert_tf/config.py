@@ -313,6 +313,9 @@ class TrainConfig:
       batching: rows of a batch, where rows are stored without padding: "length", of
         about one length, or "random", shuffled as the paper has them. Without XLA,
         padding costs little in either, since only attention computes it.
+      hard_examples: where rows are stored without padding, on one device: power of a
+        row's last loss in its chance to be drawn, after the first epoch, as 1; rows
+        then repeat in an epoch. 0: every row comes once an epoch, as in the paper.
       row_order: order of rows that are stored with padding: "lanes", or "window", that
         of runs which earlier releases began. A run that is resumed keeps its own.
       length_buckets: pad batches to about their longest row; if false, and on TPUs, to
@@ -350,6 +353,7 @@ class TrainConfig:
     batching: str = field(
         default="length", metadata=field_rules.choices("length", "random")
     )
+    hard_examples: float = field(default=0.0, metadata=NOT_NEGATIVE)
     row_order: str = field(
         default="lanes", metadata=field_rules.choices("lanes", "window")
     )

@@ -29,7 +29,7 @@ RTOL, ATOL = (0, 0) if _EXACT else (1e-5, 1e-5)
 _VARYING = {"examples_per_second", "minutes_left", "waiting_for_input", "settings"}
 _VARYING |= {"steps_per_second", "eval_examples_per_second"}
 # Of `results.json`: what was not named.
-_ADDED = {"eval_data", "checkpoint", "batching", "row_order"}
+_ADDED = {"eval_data", "checkpoint", "batching", "row_order", "hard_examples"}
 _ADDED |= {"lr_schedule", "num_decay_steps", "phases", "averaged_weights"}
 _ADDED |= {"lr_schedule_by", "ema_decay", "layer_decay", "head_learning_rate", "freeze"}
 _ADDED |= {"depth_schedule", "classes", "confusion_matrix"}

@@ -38,6 +38,7 @@ def training_batches(
     length_multiple: int = 0,
     order: str = "",
     length: int = 0,
+    drawn: np.ndarray | None = None,
 ) -> tf.data.Dataset:
     """Returns endless batches; each epoch is shuffled, epochs follow without a gap.
 
@@ -51,6 +52,8 @@ def training_batches(
       order: `TrainConfig.batching` if rows differ in length, else
         `TrainConfig.row_order`; empty: its default.
       length: tokens to which rows of pretraining are cut; 0: they are not cut.
+      drawn: int64 [steps * B], places of rows to read, which differ in length, instead
+        of all; the batches are then those of so many steps, less `first_step`.
     Returns:
       Per-replica batches: dict of int32 or float32 tensors; from rows that are cut, as
       `cutting.cut_rows` returns them.
@@ -65,7 +68,11 @@ def training_batches(
     if record_set.varies:
         check_files(record_set)
         lengths = LengthBatches(record_set, batch_size, length_multiple)
-        global_batches = lengths.training(seed, first_step, order != "random")
+        by_length = order != "random"
+        if drawn is None:
+            global_batches = lengths.training(seed, first_step, by_length)
+        else:
+            global_batches = lengths.drawn(drawn, seed, first_step, by_length)
         return _worker_batches(lengths, global_batches, share)
     if order == "window":
         check_files(record_set)

@@ -124,6 +124,31 @@ class LengthBatches:
             .map(lambda rows: (rows, weights, self._padded_length(rows)))
         )
 
+    def drawn(
+        self, places: np.ndarray, seed: int, first_step: int, by_length: bool = True
+    ) -> tf.data.Dataset:
+        """Returns global batches of given rows, as `training`, which come to an end.
+
+        Args:
+          places: int64 [steps * B], places of rows, in pools as those of an epoch.
+          seed: of the order of a pool's batches.
+          first_step: number of batches to skip.
+          by_length: as for `training`.
+        """
+        size = self.batch_size
+        lengths, rng = self._lengths.numpy(), np.random.default_rng(seed)
+        batches: list[np.ndarray] = []
+        for first in range(0, len(places), _BATCHES_PER_POOL * size):
+            pool = places[first : first + _BATCHES_PER_POOL * size]
+            if by_length:
+                pool = pool[np.argsort(lengths[pool], kind="stable")]
+            batches.append(rng.permutation(pool.reshape(-1, size)))
+        weights = tf.ones([size], tf.float32)
+        chosen = tf.data.Dataset.from_tensor_slices(np.concatenate(batches))
+        return chosen.skip(first_step).map(
+            lambda rows: (rows, weights, self._padded_length(rows))
+        )
+
     def evaluation(self, sample: np.ndarray | None = None) -> tf.data.Dataset:
         """Returns global batches of every row once, as `training`.
 

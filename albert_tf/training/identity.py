@@ -40,10 +40,14 @@ from albert_tf.training.job import Job
 _WEIGHTS = ("*.index", "*.safetensors", "saved_model.pb", "pytorch_model.bin")
 # Fields of TrainConfig that decide the weights; the others may change on resuming.
 _ORDER, _PHASES, _DEPTHS = "row_order", "phases", "depth_schedule"
-_DECISIVE = ("train_batch_size", "precision", "random_seed", "batching", _ORDER)
+_DECISIVE = (
+    *("train_batch_size", "precision", "random_seed", "batching", "hard_examples"),
+    _ORDER,
+)
 # Values of settings that earlier releases did not have.
 _EARLIER = {
     "batching": "length",
+    "hard_examples": 0.0,
     _ORDER: "window",
     "lr_schedule": "polynomial",
     "num_decay_steps": 0,

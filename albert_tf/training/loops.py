@@ -17,9 +17,10 @@ from albert_tf.progress import say
 from albert_tf.records import batches
 from albert_tf.records.cutting import MASKED_TOKENS_CUT
 from albert_tf.training import devices, optimization, phases, schedules
+from albert_tf.training.hard_examples import HardExamples
 from albert_tf.training.job import Job
 from albert_tf.training.loss_scale import create_loss_scale
-from albert_tf.training.step import TrainStep
+from albert_tf.training.step import ROW_LOSSES, TrainStep
 
 
 class Trainer(orbit.StandardTrainer):
@@ -51,7 +52,8 @@ class Trainer(orbit.StandardTrainer):
         self._optimizer = optimizer
         self._phases, self._sets = job.all_phases, job.train_sets
         # That of the steps of the current loop.
-        self._place: phases.Place | None = None
+        self._place: tuple[phases.Place, int] | None = None
+        self._hard_examples = HardExamples.of_job(job)
         self._strategy = tf.distribute.get_strategy()
         self._check_batch_size()
         self._loss_scale = create_loss_scale(self._config.precision)
@@ -64,6 +66,7 @@ class Trainer(orbit.StandardTrainer):
             self._config.gradient_accumulation_steps,
             self._config.jit_compile,
             self._loss_scale,
+            keeps_row_losses=self._hard_examples is not None,
         )
         # Layers that the steps of the current loop apply; None: all.
         self._num_layers = self._depths.layers_after(0)
@@ -91,6 +94,7 @@ class Trainer(orbit.StandardTrainer):
             "train_seconds": self.train_seconds,
             "skipped_in_a_row": self.skipped_in_a_row,
             **(self._loss_scale.state if self._loss_scale else {}),
+            **(self._hard_examples.state if self._hard_examples else {}),
         }
 
     def _seconds(self) -> float:
@@ -134,11 +138,15 @@ class Trainer(orbit.StandardTrainer):
             self._train_loop_fn = None
 
     def open_data(self) -> None:
-        """Opens the rows of the current step's phase, if another one's are open."""
-        place = phases.place_of(self._phases, int(self.global_step.numpy()))
-        if place == self._place:
+        """Opens the rows of the current step's phase, or of its round of hard examples,
+        if another one's are open."""
+        step = int(self.global_step.numpy())
+        place = phases.place_of(self._phases, step)
+        hard = self._hard_examples
+        opened = place, step // hard.steps_of_round if hard else 0
+        if opened == self._place:
             return
-        self._place = place
+        self._place = opened
         phase, config = place.phase, self._config
         rows = phases.records_for(self._sets, phase.length)
         length = phase.length if phases.is_cut(self._sets, phase) else 0
@@ -155,6 +163,9 @@ class Trainer(orbit.StandardTrainer):
             masks = rows.masks.for_phase(phase.length, place.first_step, seed)
             rows = dataclasses.replace(rows, masks=masks)
         order = config.batching if rows.varies else config.row_order
+        drawn = hard.draw(step) if hard else None
+        if hard:
+            first_step %= hard.steps_of_round
         self.train_dataset = self._strategy.distribute_datasets_from_function(
             lambda context: batches.training_batches(
                 rows,
@@ -165,6 +176,7 @@ class Trainer(orbit.StandardTrainer):
                 batches.length_multiple(config, self._strategy),
                 order,
                 length,
+                drawn,
             )
         )
         # Phases whose batches look alike to orbit may differ in their number of rows.
@@ -191,6 +203,9 @@ class Trainer(orbit.StandardTrainer):
         }
         lost = features.pop(MASKED_TOKENS_CUT, None)
         report = self._step_function(features, self._dropout_seed())
+        if self._hard_examples:
+            row_losses, _ = report.pop(ROW_LOSSES)
+            self._hard_examples.keep(features["row_index"], row_losses)
         if lost is not None:
             lost = tf.reduce_sum(lost)
             masked = lost + tf.reduce_sum(features["masked_lm_weights"])
@@ -206,7 +221,7 @@ class Trainer(orbit.StandardTrainer):
     @property
     def _batch_size(self) -> int:
         """Rows in a step of the current phase."""
-        place = self._place or phases.place_of(self._phases, 0)
+        place = self._place[0] if self._place else phases.place_of(self._phases, 0)
         return place.phase.batch_size
 
     def _dropout_seed(self) -> tf.Tensor:

@@ -15,6 +15,7 @@ from albert_tf.records.sidecar import RecordSet
 from albert_tf.storage import AnyPath
 from albert_tf.training import (
     curves,
+    hard_examples,
     identity,
     phases,
     record_checks,
@@ -232,9 +233,13 @@ def _evaluate(job: Job, session: Session, best: BestWeights) -> dict[str, Any]:
 
 def _end_of_loop(step: int, job: Job, steps: int) -> int:
     """The last step of the next loop of at most so many steps: never past a multiple
-    of an interval, nor past the end of a phase of rows or of a depth."""
+    of an interval, nor past the end of a round, of a phase of rows or of a depth."""
     config = job.train_config
-    intervals = (config.save_checkpoints_steps, config.eval_steps)
+    intervals = (
+        config.save_checkpoints_steps,
+        config.eval_steps,
+        hard_examples.steps_of_round(job),
+    )
     ends = [step - step % interval + interval for interval in intervals if interval]
     ends += [end for end in job.depths.ends if end > step]
     last_step = job.optimizer_config.num_train_steps

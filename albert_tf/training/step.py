@@ -16,6 +16,8 @@ from albert_tf.training import optimization
 from albert_tf.training.loss_scale import LossScale
 
 Tensors = Mapping[str, tf.Tensor]
+# In the report of a step: the loss of each row.
+ROW_LOSSES = "row_losses"
 
 
 class TrainStep:
@@ -30,6 +32,7 @@ class TrainStep:
         jit_compile: bool = False,
         loss_scale: LossScale | None = None,
         num_layers: int | None = None,
+        keeps_row_losses: bool = False,
     ):
         """Keeps what a step needs; call it in the strategy's scope.
 
@@ -41,7 +44,10 @@ class TrainStep:
           jit_compile: compile the computation of the gradients with XLA.
           loss_scale: scale of the loss in float16; None: it is not scaled.
           num_layers: layers to apply, for a task that can grow; None: all.
+          keeps_row_losses: whether reports have the loss of each row; not with several
+            parts.
         """
+        self._keeps_row_losses = keeps_row_losses
         self._task, self._model, self._optimizer = task, model, optimizer
         self._micro_batches, self._loss_scale = micro_batches, loss_scale
         self._depth = {} if num_layers is None else {"num_layers": num_layers}
@@ -67,7 +73,8 @@ class TrainStep:
           seed: int32 [2] of dropout, different on every replica and in every step.
         Returns:
           Name -> (mean, weight) of this replica: each loss, `gradient_norm`, and
-          `skipped`, 1 for a step whose gradient was not finite.
+          `skipped`, 1 for a step whose gradient was not finite. If they are kept, under
+          `ROW_LOSSES` the sum of the losses of each row, float32 [B], twice.
         """
         batch = self._task.read_batch(features)
         replica = tf.distribute.get_replica_context()
@@ -77,6 +84,7 @@ class TrainStep:
         }
         global_weights = replica.all_reduce("sum", weights)
         gradients, sums = self._local_gradients(batch, global_weights, seed)
+        row_losses = sums.pop(ROW_LOSSES, None)
         gradients = replica.all_reduce("sum", gradients)
         if self._loss_scale:
             gradients = self._loss_scale.unscale(gradients)
@@ -97,6 +105,8 @@ class TrainStep:
         }
         report["gradient_norm"] = (tf.where(applied, norm, 0.0), counts)
         report["skipped"] = (1.0 - counts, tf.ones([]))
+        if row_losses is not None:
+            report[ROW_LOSSES] = (row_losses, row_losses)
         return report
 
     def _accumulate(
@@ -135,19 +145,32 @@ class TrainStep:
             outputs = self._model(
                 batch, training=True, dropout_seed=seed, **self._depth
             )
-            sums = {
-                name: tf.reduce_sum(loss.values(outputs, batch) * loss.weights(batch))
+            weighted = {
+                name: loss.values(outputs, batch) * loss.weights(batch)
                 for name, loss in self._task.losses.items()
             }
+            sums = {name: tf.reduce_sum(value) for name, value in weighted.items()}
             total = tf.add_n(
                 [losses.weighted_mean(sums[n], global_weights[n]) for n in sums]
             )
             if self._loss_scale:
                 total = self._loss_scale.scale(total)
         gradients = tape.gradient(total, variables)
+        if self._keeps_row_losses:
+            sums[ROW_LOSSES] = self._row_losses(weighted, batch)
         # Dense, since the norm of slices is wrong: it counts a token that occurs twice
         # in the batch as two rows.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+    def _row_losses(self, weighted: Tensors, batch: Tensors) -> tf.Tensor:
+        """Sum over the losses of each row's weighted mean, float32 [B]."""
+        means = []
+        for name, loss in self._task.losses.items():
+            values, weights = weighted[name], loss.weights(batch)
+            inner = list(range(1, values.shape.rank))
+            values, weights = (tf.reduce_sum(v, inner) for v in (values, weights))
+            means.append(losses.weighted_mean(values, weights))
+        return tf.add_n(means)
 
 
 def _cut(tensor: tf.Tensor, parts: int) -> tf.Tensor:

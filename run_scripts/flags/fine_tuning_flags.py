@@ -41,7 +41,9 @@ def define_fine_tuning_flags(**changes: Any) -> None:
         False,
         "Predict, with the best weights. Needs a model and the input, nothing else.",
     )
-    fields.define(TrainConfig, "early_stopping", "batching", "length_buckets")
+    fields.define(
+        TrainConfig, "early_stopping", "batching", "hard_examples", "length_buckets"
+    )
     common_flags.define_export_dir_flag(
         "Export the best weights there at the end, as export_saved_model.py does.",
         required=False,

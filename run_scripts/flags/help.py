@@ -213,6 +213,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "rematerialize",
         "jit_compile",
         "batching",
+        "hard_examples",
         "length_buckets",
         "num_workers",
         "scheduler",

@@ -89,6 +89,7 @@ def make_job(output_dir, vocabulary, train_rows=None, dev_rows=None, **changes):
         "eval_steps": 20,
         "early_stopping": 0,
         "length_buckets": True,
+        "hard_examples": 0.0,
         "gradient_accumulation_steps": 1,
         "jit_compile": False,
         "precision": "float32",
