@@ -33,7 +33,11 @@ OF_OUTPUTS = {
     "attention_groups": 2,
     "ffn_groups": 4,
     "project_embeddings": True,
+    "attention_window": 9,
+    "global_attention_tokens": 2,
 }
+# Those that are possible with others only.
+DEPENDENT = ("project_embeddings", "global_attention_tokens")
 CONFIG = tiny_config()
 
 
@@ -54,7 +58,7 @@ def test_every_field_is_of_training_or_of_outputs():
     assert names == {*OF_TRAINING, *OF_OUTPUTS}
 
 
-@pytest.mark.parametrize("name", [n for n in OF_OUTPUTS if n != "project_embeddings"])
+@pytest.mark.parametrize("name", [n for n in OF_OUTPUTS if n not in DEPENDENT])
 def test_a_configuration_that_gives_other_outputs_is_refused_by_name(
     name, weights, tmp_path
 ):
@@ -80,6 +84,14 @@ def test_a_projection_that_only_one_side_has_is_refused(tmp_path):
     square.to_json(tmp_path / "albert_config.json")
     file = write(tmp_path, square.replace(project_embeddings=True))
     with pytest.raises(ValueError, match=r"project_embeddings=True, but .*=False"):
+        agreement.choose_config(tmp_path, file)
+
+
+def test_global_tokens_that_only_one_side_has_are_refused(tmp_path):
+    local = CONFIG.replace(attention_window=9)
+    local.to_json(tmp_path / "albert_config.json")
+    file = write(tmp_path, local.replace(global_attention_tokens=2))
+    with pytest.raises(ValueError, match=r"global_attention_tokens=2, but .*=None"):
         agreement.choose_config(tmp_path, file)
 
 
