@@ -24,7 +24,7 @@ from absl import flags
 
 from albert_tf.checkpoints.output_names import check_start
 from albert_tf.files import make_folder, read_json, write_json
-from albert_tf.storage import check_local
+from albert_tf.storage import AnyPath, as_path
 from flags import common_flags, data_flags
 
 if TYPE_CHECKING:
@@ -101,13 +101,12 @@ def _plan(row: "Row") -> "Plan":
         )
     if not (FLAGS.data_dir or FLAGS.small or FLAGS.dry_run):
         raise flags.Error("Name the folder with SQuAD, RACE and GLUE: --data_dir.")
-    check_local(FLAGS.output_dir)
-    output_dir = Path(FLAGS.output_dir)
+    output_dir = as_path(FLAGS.output_dir)
     if FLAGS.init_checkpoint:
         check_start(FLAGS.init_checkpoint, output_dir)
         if not FLAGS.small:
             _check_model(row)
-    data_dir = Path(FLAGS.data_dir) if FLAGS.data_dir else None
+    data_dir = as_path(FLAGS.data_dir) if FLAGS.data_dir else None
     if FLAGS.small and not FLAGS.dry_run:
         data_dir = samples.prepare(data_dir, output_dir / "data", list(row.scores))
     pretraining_flags = _given(_OF_RECORDS)
@@ -148,7 +147,7 @@ def _check_model(row: "Row") -> None:
             )
 
 
-def _check_plan(folder: Path, row: "Row", steps: Sequence["Step"]) -> None:
+def _check_plan(folder: AnyPath, row: "Row", steps: Sequence["Step"]) -> None:
     """Keeps the reproductions of two rows, or of one with other flags, apart.
 
     Raises:

@@ -4,11 +4,11 @@ import dataclasses
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_json
 from albert_tf.records.sidecar import SIDECAR_SUFFIX
+from albert_tf.storage import AnyPath, as_path
 from reproduction.rows import REPOSITORY, Row
 from reproduction.tasks import RESULTS, Task, is_finished, tasks_for
 
@@ -44,10 +44,10 @@ class Plan:
     """
 
     row: Row
-    output_dir: Path
+    output_dir: AnyPath
     input_file: str
     init_checkpoint: str
-    data_dir: Path | None
+    data_dir: AnyPath | None
     num_runs: int
     small: bool = False
     pretraining_flags: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Step:
 
     name: str
     command: tuple[str, ...]
-    folder: Path
+    folder: AnyPath
     cost: str = ""
     task: Task | None = None
 
@@ -123,7 +123,7 @@ def steps_of(plan: Plan) -> list[Step]:
     return steps
 
 
-def small_text_steps(output_dir: Path, pair_objective: str) -> list[Step]:
+def small_text_steps(output_dir: AnyPath, pair_objective: str) -> list[Step]:
     """Text, vocabulary and records of a small pretraining, of the quick start's text.
 
     Returns:
@@ -164,7 +164,7 @@ def small_text_steps(output_dir: Path, pair_objective: str) -> list[Step]:
                 length,
                 "--max_predictions_per_seq=20",
             ),
-            Path(f"{records}{SIDECAR_SUFFIX}"),
+            as_path(f"{records}{SIDECAR_SUFFIX}"),
         ),
     ]
 
@@ -245,7 +245,7 @@ def _size_flags(steps: int, rows: int, length: int) -> list[str]:
     ]
 
 
-def data_flags(tasks: Sequence[Task], data_dir: Path | None) -> dict[str, list[str]]:
+def data_flags(tasks: Sequence[Task], data_dir: AnyPath | None) -> dict[str, list[str]]:
     """Task -> flags of its data.
 
     Raises:

@@ -16,6 +16,7 @@ import numpy as np
 
 from albert_tf.files import make_folder, read_json, write_json, write_whole
 from albert_tf.folders import whole_folder
+from albert_tf.storage import AnyPath, as_path
 from data_prep.fine_tuning import glue
 from quickstart.corpus import embedded_documents
 from reproduction.plan import data_flags
@@ -32,7 +33,7 @@ _VERB = re.compile(r"\b(shall|is|was|were|are|will|did|hath|have|had)\b")
 _LEVELS = ("middle", "high")
 
 
-def prepare(data_dir: Path | None, folder: Path, tasks: Sequence[str]) -> Path:
+def prepare(data_dir: AnyPath | None, folder: AnyPath, tasks: Sequence[str]) -> AnyPath:
     """Makes the data of --small, unless they are there.
 
     Args:
@@ -67,12 +68,12 @@ def prepare(data_dir: Path | None, folder: Path, tasks: Sequence[str]) -> Path:
     return folder
 
 
-def _sample(data_dir: Path, folder: Path, tasks: Sequence[Task]) -> None:
+def _sample(data_dir: AnyPath, folder: Path, tasks: Sequence[Task]) -> None:
     """Draws rows, paragraphs or passages of each task's data."""
     data = data_flags(tasks, data_dir)
     rng = np.random.default_rng(_SEED)
     for task in tasks:
-        paths = [Path(flag.partition("=")[2]) for flag in data[task.name]]
+        paths = [as_path(flag.partition("=")[2]) for flag in data[task.name]]
         if task.script == "run_squad.py":
             for path, size in zip(paths, SIZES.values(), strict=True):
                 _sample_squad(path, folder / "SQuAD" / path.name, size, rng)
@@ -83,7 +84,7 @@ def _sample(data_dir: Path, folder: Path, tasks: Sequence[Task]) -> None:
 
 
 def _sample_squad(
-    file: Path, target: Path, size: int, rng: np.random.Generator
+    file: AnyPath, target: Path, size: int, rng: np.random.Generator
 ) -> None:
     """Draws paragraphs, with a question each."""
     content = read_json(file)
@@ -97,18 +98,19 @@ def _sample_squad(
     _write(target, [json.dumps({**content, "data": data})])
 
 
-def _sample_race(source: Path, target: Path, rng: np.random.Generator) -> None:
+def _sample_race(source: AnyPath, target: Path, rng: np.random.Generator) -> None:
     """Draws passages of both levels."""
     for split, size in {**SIZES, "test": SIZES["dev"]}.items():
         for level in _LEVELS:
             files = sorted((source / split / level).glob("*.txt"))
             for place in _draw(len(files), size // 8, rng):
+                passage = files[place].read_bytes()
                 make_folder(target / split / level)
-                shutil.copy(files[place], target / split / level)
+                write_whole(target / split / level / files[place].name, passage)
 
 
 def _sample_tables(
-    source: Path, folder: Path, task: glue.GlueTask, rng: np.random.Generator
+    source: AnyPath, folder: Path, task: glue.GlueTask, rng: np.random.Generator
 ) -> None:
     """Draws lines of a task's tables, under their headers."""
     tables = glue.task_folder(source, task)

@@ -2,10 +2,10 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from albert_tf.files import read_json
+from albert_tf.storage import AnyPath
 from data_prep.fine_tuning import glue
 from reproduction.rows import RECIPES, Recipe, Score
 
@@ -31,7 +31,7 @@ class Task:
     name: str
     recipe: str
     script: str
-    data: Callable[[Path], list[str]]
+    data: Callable[[AnyPath], list[str]]
     layout: tuple[str, ...]
     score: Callable[[dict[str, Any]], Score]
     options: int = 1
@@ -42,7 +42,7 @@ class Task:
         """The recipe."""
         return Recipe.read(RECIPES / f"{self.recipe}.flags")
 
-    def read_score(self, folder: Path) -> Score | None:
+    def read_score(self, folder: AnyPath) -> Score | None:
         """The score of a finished training, in percent; None: it is not finished."""
         results = read_json(folder / RESULTS, missing_ok=True)
         return self.score(results) if is_finished(results) else None
@@ -54,8 +54,8 @@ def is_finished(results: dict[str, Any]) -> bool:
     return "runs" in results or results.get("status") in done
 
 
-def _squad(version: str) -> Callable[[Path], list[str]]:
-    def flags(data_dir: Path) -> list[str]:
+def _squad(version: str) -> Callable[[AnyPath], list[str]]:
+    def flags(data_dir: AnyPath) -> list[str]:
         names = [f"{split}-v{version}.json" for split in ("train", "dev")]
         folders = [data_dir / "SQuAD", data_dir / "squad", data_dir]
         folder = _first(folders, lambda place: (place / names[0]).is_file())
@@ -67,10 +67,10 @@ def _squad(version: str) -> Callable[[Path], list[str]]:
     return flags
 
 
-def _glue(name: str) -> Callable[[Path], list[str]]:
+def _glue(name: str) -> Callable[[AnyPath], list[str]]:
     task = glue.GLUE[name]
 
-    def flags(data_dir: Path) -> list[str]:
+    def flags(data_dir: AnyPath) -> list[str]:
         for folder in (data_dir, data_dir / "glue", data_dir / "GLUE"):
             try:
                 found = glue.task_folder(folder, task)
@@ -83,7 +83,7 @@ def _glue(name: str) -> Callable[[Path], list[str]]:
     return flags
 
 
-def _race(data_dir: Path) -> list[str]:
+def _race(data_dir: AnyPath) -> list[str]:
     folders = [data_dir / "RACE", data_dir / "race", data_dir]
     folder = _first(folders, lambda place: (place / "train" / "middle").is_dir())
     if folder is None:
@@ -91,7 +91,9 @@ def _race(data_dir: Path) -> list[str]:
     return [f"--data_dir={folder}"]
 
 
-def _first(folders: Sequence[Path], holds: Callable[[Path], bool]) -> Path | None:
+def _first(
+    folders: Sequence[AnyPath], holds: Callable[[AnyPath], bool]
+) -> AnyPath | None:
     return next(filter(holds, folders), None)
 
 

@@ -14,6 +14,8 @@ from reproduction.rows import AVERAGED, Row, all_rows, average_of
 from reproduction.tasks import tasks_for
 
 from albert_tf.files import read_json
+from albert_tf.storage import as_path
+from helpers.bucket_files import new_bucket, upload
 from helpers.paths import SCRIPTS
 from helpers.scripts import assert_one_line, run_script, start_script, succeed
 from helpers.tiny_weights import random_model, write_model
@@ -205,6 +207,21 @@ def test_published_data_are_sampled(made, tmp_path):
     assert "article" in json.loads(passages[0].read_text())
     with pytest.raises(ValueError, match=r"holds samples of .*, not of the quick"):
         samples.prepare(None, folder, AVERAGED)
+
+
+def test_data_and_results_may_be_in_a_bucket(made, tmp_path):
+    bucket = new_bucket()
+    upload(made, f"{bucket}/data")
+    where = [f"--data_dir={bucket}/data", f"--output_dir={bucket}/out"]
+    printed = succeed("reproduce.py", ROW, "--dry_run", *where, cwd=tmp_path)
+    commands = commands_of(printed)
+    assert f"--train_file={bucket}/data/SQuAD/train-v1.1.json" in commands[1]
+    assert f"--data_dir={bucket}/data/RACE" in commands[-1]
+    assert f"--output_dir={bucket}/out/race" in commands[-1]
+    start = f"--init_checkpoint={bucket}/out/pretraining/{ROW}"
+    assert all(start in command for command in commands[1:])
+    folder = samples.prepare(as_path(f"{bucket}/data"), tmp_path / "drawn", AVERAGED)
+    assert len(list((folder / "RACE" / "dev" / "middle").iterdir())) == 12
 
 
 # -- the whole
